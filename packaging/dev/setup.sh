@@ -1,0 +1,57 @@
+#!/usr/bin/env bash
+# Makes a fresh Debian machine ready for `make test` and `make demo`: installs the programs that
+# are missing, when run as root; otherwise says which they are. Does nothing when all are there.
+set -euo pipefail
+
+# One line a program: the command that must be on PATH, and the Debian package that brings it.
+needs='gcc gcc
+make make
+git git
+curl curl
+python3 python3
+pip3 python3-pip
+unzip unzip
+cmake cmake
+ninja ninja-build
+g++ g++
+shellcheck shellcheck
+nginx nginx-light
+tmux tmux
+jq jq
+busybox busybox'
+
+PATH=$PATH:/usr/sbin:/sbin
+command -v go >/dev/null || {
+  echo "setup: Go is not on PATH; install the version that go.mod names from https://go.dev/dl/" >&2
+  exit 1
+}
+
+packages=()
+while read -r command package; do
+  command -v "$command" >/dev/null || packages+=("$package")
+done <<<"$needs"
+[ ${#packages[@]} -gt 0 ] || exit 0
+
+if [ "$(id -u)" != 0 ] || ! command -v apt-get >/dev/null; then
+  echo "setup: these are missing: ${packages[*]}" >&2
+  echo "setup: on Debian, as root: apt-get install --no-install-recommends ${packages[*]}" >&2
+  exit 1
+fi
+
+# A package must not start its service on this machine: the tests start nginx by themselves.
+policy=/usr/sbin/policy-rc.d
+if [ ! -e $policy ]; then
+  printf '#!/bin/sh\nexit 101\n' >$policy
+  chmod +x $policy
+  trap 'rm -f $policy' EXIT
+fi
+
+echo "setup: installing ${packages[*]}"
+export DEBIAN_FRONTEND=noninteractive
+log=$(mktemp)
+if ! { apt-get update -qq && apt-get install -qq -y --no-install-recommends "${packages[@]}"; } >"$log" 2>&1; then
+  cat "$log" >&2
+  rm -f "$log"
+  exit 1
+fi
+rm -f "$log"
