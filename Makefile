@@ -1,0 +1,78 @@
+# One set of build flags for everything: builds with other flags share no cache, so a second set
+# would compile the world twice. Race runs need cgo and therefore pay once more, for the packages
+# that start goroutines only.
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+MAKEFLAGS += --no-builtin-rules
+
+export CGO_ENABLED := 0
+export GOFLAGS := -trimpath -buildvcs=false
+export KEEP
+
+VERSION ?= 0.1.0-dev.g$(shell git rev-parse --short=12 HEAD 2>/dev/null || echo unknown)
+LDFLAGS := -s -w -X interlock.sh/cli.Version=$(VERSION)
+COMMANDS := interlock interlock-tui
+PLATFORMS := linux-amd64 linux-arm64 darwin-amd64 darwin-arm64
+ASSETS := dist/assets
+SCRIPTS := $(shell git grep -lE '^\#!.*(/sh|/bash|env (sh|bash))' -- ':!*.go' ':!*.md' 2>/dev/null)
+
+.PHONY: help build test demo bench chaos-smoke dist lint fmt clean setup shellcheck vet unit race e2e
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+build: ## build bin/interlock and bin/interlock-tui for this machine
+	@mkdir -p bin
+	go build -ldflags '$(LDFLAGS)' -o bin/ $(COMMANDS:%=./cmd/%)
+
+test: ## the one test command: everything that continuous integration runs
+	@packaging/dev/stages.sh setup shellcheck vet unit race e2e dist lint
+
+demo: setup ## the main job on real parts, from install to answer (KEEP=1 leaves it running)
+	@bash packaging/dev/demo.sh
+
+bench: setup ## the measurements of docs/PERFORMANCE.md
+	@bash packaging/dev/bench.sh
+
+chaos-smoke: setup ## kill -9 of server and agent in the middle of runs, twenty times each
+	@bash packaging/dev/chaos-smoke.sh
+
+dist: ## build all four platforms and their manifest into dist/assets, for `interlock serve --assets`
+	@mkdir -p $(ASSETS)
+	@for platform in $(PLATFORMS); do \
+	  for command in $(COMMANDS); do \
+	    echo "build $$command-$$platform"; \
+	    GOOS=$${platform%-*} GOARCH=$${platform#*-} \
+	      go build -ldflags '$(LDFLAGS)' -o $(ASSETS)/$$command-$$platform ./cmd/$$command; \
+	  done; \
+	done
+	@go run ./installer/mkmanifest $(ASSETS) '$(VERSION)'
+
+lint: ## golangci-lint as .golangci.yml says
+	@tool=$$(packaging/dev/golangci-lint.sh) && "$$tool" run ./...
+
+fmt: ## gofmt every Go file
+	@gofmt -l -w $$(git ls-files '*.go')
+
+clean: ## remove what was built here (caches outside the checkout stay)
+	rm -rf bin dist .demo
+
+setup: ## install the missing tools (Debian, as root) or say which they are
+	@packaging/dev/setup.sh
+
+shellcheck: ## shellcheck every script
+	@shellcheck $(SCRIPTS)
+
+vet: ## go vet for linux and for darwin
+	go vet ./...
+	GOOS=darwin GOARCH=arm64 go vet ./...
+
+unit: ## the tests of the packages that start no goroutine
+	@go run ./internal/dev/racepkgs -without | xargs go test -json | go run ./internal/dev/testsum
+
+race: ## the tests of the packages that start goroutines, under the race detector
+	@go run ./internal/dev/racepkgs | CGO_ENABLED=1 xargs go test -race -json | go run ./internal/dev/testsum
+
+e2e: ## the end-to-end tests, a module of their own
+	@if [ -f e2e/go.mod ]; then cd e2e && go test -json ./... | (cd .. && go run ./internal/dev/testsum); fi
