@@ -1,0 +1,175 @@
+package api
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"net/http"
+	"regexp"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"interlock.sh/fault"
+)
+
+// errorBody is how an error crosses the wire.
+type errorBody struct {
+	Err *fault.Error `json:"error"`
+}
+
+// Error, GetStatus and ContentType make an errorBody what huma writes.
+func (e *errorBody) Error() string             { return e.Err.Error() }
+func (e *errorBody) Unwrap() error             { return e.Err }
+func (e *errorBody) GetStatus() int            { return e.Err.Code.Status() }
+func (e *errorBody) ContentType(string) string { return "application/json" }
+
+// GetHeaders carries Retry-After where the error has one.
+func (e *errorBody) GetHeaders() http.Header { return retryHeader(e.Err) }
+
+func retryHeader(e *fault.Error) http.Header {
+	if s, ok := e.Details["retryAfterSeconds"]; ok {
+		if n, err := strconv.Atoi(strings.TrimSpace(toString(s))); err == nil {
+			return http.Header{"Retry-After": {strconv.Itoa(n)}}
+		}
+	}
+	return nil
+}
+
+func toString(v any) string {
+	b, _ := json.Marshal(v)
+	return string(b)
+}
+
+// coded turns any error into what is written, and logs the cause of those that are our fault.
+func (a *API) coded(ctx context.Context, err error) *errorBody {
+	e := fault.Of(err)
+	if e.Code == fault.Internal {
+		a.info.Logger.ErrorContext(ctx, "internal error", slog.String("message", e.Message), slog.Any("cause", err))
+	}
+	return &errorBody{e}
+}
+
+// fail writes err as the answer of a plain handler. It does nothing more when the answer has begun.
+func (a *API) fail(w http.ResponseWriter, r *http.Request, err error) {
+	if sw, ok := w.(*statusWriter); ok && sw.status != 0 {
+		a.info.Logger.WarnContext(r.Context(), "answer broke off", slog.String("route", r.Pattern), slog.Any("cause", err))
+		return
+	}
+	var tooBig *http.MaxBytesError
+	if errors.As(err, &tooBig) {
+		err = tooLarge(-1, tooBig.Limit)
+	}
+	e := a.coded(r.Context(), err)
+	for k, v := range retryHeader(e.Err) {
+		w.Header()[k] = v
+	}
+	writeJSON(w, e.GetStatus(), e)
+}
+
+func writeJSON(w http.ResponseWriter, status int, v any) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	enc := json.NewEncoder(w)
+	enc.SetEscapeHTML(false)
+	_ = enc.Encode(v) // the peer is gone: nobody is left to tell
+}
+
+// readJSON decodes a plain handler's body. Fields that it does not know are let through: a newer peer
+// must not be refused.
+func readJSON(r *http.Request, into any) error {
+	err := json.NewDecoder(r.Body).Decode(into)
+	if err == nil {
+		return nil
+	}
+	var (
+		tooBig *http.MaxBytesError
+		typ    *json.UnmarshalTypeError
+		syntax *json.SyntaxError
+	)
+	switch {
+	case errors.As(err, &tooBig):
+		return tooLarge(-1, tooBig.Limit)
+	case errors.As(err, &typ):
+		return fault.New(fault.Malformed, "field %s is a JSON %s; it must be %s", typ.Field, typ.Value, jsonType(typ.Type.Kind().String())).WithField(typ.Field)
+	case errors.As(err, &syntax):
+		return fault.New(fault.Malformed, "the body is no JSON: %s at byte %d", syntax.Error(), syntax.Offset).WithField("body")
+	}
+	return fault.New(fault.Malformed, "the body is no whole JSON value: %v", err).WithField("body")
+}
+
+func jsonType(kind string) string {
+	switch {
+	case strings.HasPrefix(kind, "int"), strings.HasPrefix(kind, "uint"):
+		return "an integer"
+	case strings.HasPrefix(kind, "float"):
+		return "a number"
+	case kind == "slice", kind == "array":
+		return "an array"
+	case kind == "struct", kind == "map":
+		return "an object"
+	case kind == "bool":
+		return "a boolean"
+	}
+	return "a " + kind
+}
+
+func tooLarge(size, limit int64) error {
+	e := fault.New(fault.TooLarge, "the body is larger than this call's limit of %d bytes", limit).With("limit", limit)
+	if size >= 0 {
+		e = fault.New(fault.TooLarge, "the body is %d bytes; this call's limit is %d", size, limit).With("limit", limit).With("size", size)
+	}
+	return e.WithHint("send less, or upload large bytes as a file and pass its hash")
+}
+
+func unknownRoute(r *http.Request) error {
+	return fault.New(fault.NotFound, "there is no %s %s", r.Method, r.URL.Path).WithHint("the API is described at /openapi.json")
+}
+
+var humaLimit = regexp.MustCompile(`limit=(\d+)`)
+
+// useCodedErrors makes huma speak our errors. huma's seam for this is a package variable; it is set
+// once, to a function without state.
+var useCodedErrors = sync.OnceFunc(func() {
+	huma.NewError = func(status int, msg string, errs ...error) huma.StatusError {
+		for _, err := range errs {
+			var e *fault.Error
+			if errors.As(err, &e) {
+				return &errorBody{e}
+			}
+		}
+		return &errorBody{fromHuma(status, msg, errs)}
+	}
+})
+
+// fromHuma words a refusal of huma's own validation: 422 becomes 400 with the field's name.
+func fromHuma(status int, msg string, errs []error) *fault.Error {
+	switch status {
+	case http.StatusRequestEntityTooLarge:
+		if m := humaLimit.FindStringSubmatch(msg); m != nil {
+			n, _ := strconv.ParseInt(m[1], 10, 64)
+			return fault.Of(tooLarge(-1, n))
+		}
+		return fault.New(fault.TooLarge, "%s", msg)
+	case http.StatusUnprocessableEntity, http.StatusBadRequest:
+		for _, err := range errs {
+			var d *huma.ErrorDetail
+			if errors.As(err, &d) {
+				field := strings.TrimPrefix(strings.TrimPrefix(d.Location, "body."), "query.")
+				code := fault.Invalid
+				if field == "" || field == "body" {
+					field, code = "body", fault.Malformed
+				}
+				return fault.New(code, "%s: %s", field, d.Message).WithField(field)
+			}
+			return fault.New(fault.Malformed, "%s: %v", msg, err).WithField("body")
+		}
+		return fault.New(fault.Malformed, "%s", msg).WithField("body")
+	case http.StatusInternalServerError:
+		return fault.New(fault.Internal, "internal error")
+	}
+	return fault.New(fault.ForStatus(status), "%s", msg)
+}

@@ -1,0 +1,223 @@
+package api
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"reflect"
+	"regexp"
+	"strings"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/danielgtaylor/huma/v2/adapters/humago"
+
+	"interlock.sh/access"
+	"interlock.sh/internal/clock"
+	"interlock.sh/server/auth"
+)
+
+// Identity is what the API needs of package auth: who asks, and the administration of keys.
+type Identity = *auth.Service
+
+// Info is what the API says of the control plane that it stands for.
+type Info struct {
+	Version   string
+	PublicURL string // without a trailing slash
+	Pin       string // sha256//… of a self-signed server, else ""
+	Clock     clock.Clock
+	Logger    *slog.Logger
+}
+
+// API answers HTTP. Make one with New.
+type API struct {
+	Parts
+	info Info
+	mux  *http.ServeMux
+	doc  huma.API
+	list []route
+}
+
+// route is one line of the table of contents.
+type route struct {
+	method, path string
+	rule         rule
+	serve        server
+}
+
+// server registers a route's handler: as a documented operation, or plainly.
+type server func(a *API, r route)
+
+// New builds the API over its parts.
+func New(info Info, parts Parts) *API {
+	a := &API{Parts: parts, info: info, mux: http.NewServeMux()}
+	cfg := huma.DefaultConfig("Interlock", info.Version)
+	cfg.OpenAPIPath, cfg.DocsPath, cfg.SchemasPath = "", "", ""
+	cfg.CreateHooks = nil // no $schema links in answers
+	cfg.AllowAdditionalPropertiesByDefault = true
+	cfg.Components.SecuritySchemes = map[string]*huma.SecurityScheme{"bearer": {Type: "http", Scheme: "bearer"}}
+	useCodedErrors()
+	a.doc = humago.New(guarded{a}, cfg)
+	a.list = a.routes()
+	for _, r := range a.list {
+		r.serve(a, r)
+	}
+	a.mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) { a.fail(w, r, unknownRoute(r)) })
+	return a
+}
+
+// ServeHTTP answers one request.
+func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	a.observe(a.mux).ServeHTTP(w, r)
+}
+
+// guarded is the mux that huma registers on: it puts the rule of the route before the handler.
+type guarded struct{ a *API }
+
+func (g guarded) HandleFunc(pattern string, h func(http.ResponseWriter, *http.Request)) {
+	for _, r := range g.a.routes() {
+		if r.method+" "+r.path == pattern {
+			g.a.mux.Handle(pattern, g.a.guard(r.rule, http.HandlerFunc(h)))
+			return
+		}
+	}
+	panic("api: no rule for " + pattern) // a programming error, met when the server is built
+}
+
+func (g guarded) ServeHTTP(w http.ResponseWriter, r *http.Request) { g.a.mux.ServeHTTP(w, r) }
+
+// operation documents a handler and serves it through huma.
+func operation[I, O any](summary string, handle func(ctx context.Context, in *I) (*O, error)) server {
+	return func(a *API, r route) {
+		op := huma.Operation{
+			OperationID: operationID(r), Method: r.method, Path: r.path, Summary: summary,
+			Tags: []string{tag(r.path)}, MaxBodyBytes: r.rule.limit(), Description: r.rule.words(),
+			Errors: []int{http.StatusBadRequest},
+		}
+		if !r.rule.public {
+			op.Security = []map[string][]string{{"bearer": {}}}
+			op.Errors = append(op.Errors, http.StatusUnauthorized, http.StatusForbidden)
+		}
+		if strings.Contains(r.path, "{") {
+			op.Errors = append(op.Errors, http.StatusNotFound)
+		}
+		huma.Register(a.doc, op, func(ctx context.Context, in *I) (*O, error) {
+			out, err := handle(ctx, in)
+			if err != nil {
+				return nil, a.coded(ctx, err)
+			}
+			return out, nil
+		})
+	}
+}
+
+// plain serves a handler that streams, parks or moves bytes, and documents it by its summary alone.
+func plain(summary string, handle func(w http.ResponseWriter, r *http.Request) error) server {
+	return func(a *API, r route) {
+		h := http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+			if err := handle(w, req); err != nil {
+				a.fail(w, req, err)
+			}
+		})
+		a.mux.Handle(r.method+" "+r.path, a.guard(r.rule, h))
+		op := &huma.Operation{
+			OperationID: operationID(r), Method: r.method, Path: r.path, Summary: summary,
+			Tags: []string{tag(r.path)}, Description: r.rule.words(),
+			Responses: map[string]*huma.Response{"200": {Description: "OK"}},
+		}
+		for _, name := range pathParams.FindAllStringSubmatch(r.path, -1) {
+			op.Parameters = append(op.Parameters, &huma.Param{
+				Name: strings.TrimSuffix(name[1], "..."), In: "path", Required: true,
+				Schema: a.doc.OpenAPI().Components.Schemas.Schema(reflect.TypeFor[string](), false, ""),
+			})
+		}
+		if !r.rule.public {
+			op.Security = []map[string][]string{{"bearer": {}}}
+		}
+		op.Path = strings.ReplaceAll(op.Path, "...}", "}")
+		a.doc.OpenAPI().AddOperation(op)
+	}
+}
+
+var (
+	pathParams = regexp.MustCompile(`\{([^}]+)\}`)
+	nonWord    = regexp.MustCompile(`[^a-z0-9]+`)
+)
+
+func operationID(r route) string {
+	return strings.Trim(nonWord.ReplaceAllString(strings.ToLower(r.method+" "+r.path), "-"), "-")
+}
+
+func tag(path string) string {
+	parts := strings.Split(strings.Trim(path, "/"), "/")
+	if len(parts) > 1 && parts[0] == "api" {
+		return parts[1]
+	}
+	return parts[0]
+}
+
+// inProject is the query parameter that chooses among an account's projects.
+type inProject struct {
+	Project string `query:"project" doc:"project of an account; a key has its own" required:"false"`
+}
+
+// empty is an operation without input or output.
+type empty struct{}
+
+// body wraps a value as huma's response body.
+type body[T any] struct{ Body T }
+
+func answer[T any](v T, err error) (*body[T], error) {
+	if err != nil {
+		return nil, err
+	}
+	return &body[T]{v}, nil
+}
+
+// observe numbers, logs and times every request. Queries, bodies and credentials stay out of the log.
+func (a *API) observe(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		began := a.info.Clock.Now()
+		req := requestID(r)
+		w.Header().Set("X-Request-Id", req)
+		sw := &statusWriter{ResponseWriter: w}
+		a.Meters.inFlight.Inc()
+		defer func() {
+			a.Meters.inFlight.Dec()
+			took := a.info.Clock.Now().Sub(began)
+			a.Meters.request(r, sw.status, took)
+			level := slog.LevelDebug
+			if sw.status >= 500 {
+				level = slog.LevelWarn
+			}
+			a.info.Logger.LogAttrs(r.Context(), level, "request", slog.String("id", req), slog.String("method", r.Method),
+				slog.String("route", r.Pattern), slog.Int("status", sw.status), slog.Duration("took", took.Round(time.Microsecond)))
+		}()
+		next.ServeHTTP(sw, r)
+	})
+}
+
+// statusWriter remembers the status for the log. Unwrap keeps flushing and deadlines reachable.
+type statusWriter struct {
+	http.ResponseWriter
+	status int
+}
+
+func (w *statusWriter) WriteHeader(status int) {
+	if w.status == 0 {
+		w.status = status
+	}
+	w.ResponseWriter.WriteHeader(status)
+}
+
+func (w *statusWriter) Write(b []byte) (int, error) {
+	if w.status == 0 {
+		w.status = http.StatusOK
+	}
+	return w.ResponseWriter.Write(b)
+}
+
+func (w *statusWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+
+// kinds is a short hand of the routes table.
+type kinds = []access.Kind
