@@ -1,0 +1,379 @@
+package client
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	"interlock.sh/fault"
+	"interlock.sh/internal/retry"
+)
+
+const (
+	safeChunk = 1 << 20  // what passes a default nginx
+	wishChunk = 8 << 20  // fewer round trips where nothing stands in between
+	hashFirst = 16 << 20 // up to here the digest is known before Begin, and may save the upload
+	minChunk  = 64 << 10
+	// uploadIdle is how long a chunk may wait for the network to take more of it, or for its answer.
+	uploadIdle = 2 * time.Minute
+	// finishTimeout is long, as the server syncs, and after a restart reads again, what arrived.
+	finishTimeout = 15 * time.Minute
+)
+
+type uploadState struct {
+	UploadID   string `json:"uploadId"`
+	Offset     int64  `json:"offset"`
+	ChunkBytes int64  `json:"chunkBytes"`
+	Done       bool   `json:"done"`
+}
+
+// Upload sends a file and returns its reference. It goes on where an earlier try, also of a killed
+// process, stopped; it survives broken connections and restarts of the server; bytes that the server
+// has already are not sent.
+func (c *Client) Upload(ctx context.Context, path string, t Transfer) (Ref, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return Ref{}, fmt.Errorf("upload: %w", err)
+	}
+	defer f.Close()
+	st, err := f.Stat()
+	if err != nil {
+		return Ref{}, fmt.Errorf("upload: %w", err)
+	}
+	if !st.Mode().IsRegular() {
+		return Ref{}, fault.New(fault.Invalid, "%s is no regular file", path)
+	}
+	ref, err := c.UploadFrom(ctx, f, st.Size(), resumeKey(path, st), t)
+	if err != nil {
+		return Ref{}, fmt.Errorf("upload %s: %w", filepath.Base(path), err)
+	}
+	if now, err := f.Stat(); err != nil || now.Size() != st.Size() || !now.ModTime().Equal(st.ModTime()) {
+		return Ref{}, fault.New(fault.Conflict, "%s changed while it was uploaded", path).
+			WithHint("upload it again once nothing writes to it")
+	}
+	return ref, nil
+}
+
+// resumeKey is the same for the same unchanged file of this machine.
+func resumeKey(path string, st os.FileInfo) string {
+	if abs, err := filepath.Abs(path); err == nil {
+		path = abs
+	}
+	host, _ := os.Hostname() // without one the path alone has to do
+	sum := sha256.Sum256(fmt.Appendf(nil, "%q %q %d %d", host, path, st.Size(), st.ModTime().UnixNano()))
+	return hex.EncodeToString(sum[:])
+}
+
+// UploadFrom sends size bytes of src, as Upload does. The same resumeKey later goes on with the same
+// unfinished upload; with an empty one nothing is resumed after this call.
+func (c *Client) UploadFrom(ctx context.Context, src io.ReaderAt, size int64, resumeKey string, t Transfer) (Ref, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	u := &uploader{c: c, t: t.withDefaults(c.clock), src: src, size: size, key: resumeKey, digest: hashAhead(ctx, src, size)}
+	// The hasher reads src, which the caller may close once this returns.
+	defer func() { cancel(); <-u.digest.done }()
+	u.back = retry.Backoff{Base: 250 * time.Millisecond, Cap: 15 * time.Second}
+	return u.run(ctx)
+}
+
+// ahead is a digest being computed beside the upload. It runs at the speed of the disk: on a slow
+// network it is there long before the last byte is sent and may find the bytes stored already; on a
+// fast one it costs no extra time.
+type ahead struct {
+	done chan struct{}
+	sum  string
+	err  error
+}
+
+func hashAhead(ctx context.Context, src io.ReaderAt, size int64) *ahead {
+	a := &ahead{done: make(chan struct{})}
+	go func() {
+		defer close(a.done)
+		h := sha256.New()
+		r := &throttled{ctx: ctx, r: io.NewSectionReader(src, 0, size)}
+		buf := make([]byte, pieceSize)
+		for a.err == nil {
+			var n int
+			n, a.err = r.Read(buf)
+			h.Write(buf[:n])
+			if ctx.Err() != nil {
+				a.err = context.Cause(ctx)
+			}
+		}
+		if a.err == io.EOF { //nolint:errorlint // bare, as io.Reader says
+			a.err = nil
+		}
+		a.sum = hex.EncodeToString(h.Sum(nil))
+	}()
+	return a
+}
+
+// known is the digest when it is there already.
+func (a *ahead) known() (string, bool) {
+	select {
+	case <-a.done:
+		return a.sum, a.err == nil
+	default:
+		return "", false
+	}
+}
+
+func (a *ahead) wait() (string, error) {
+	<-a.done
+	if a.err != nil {
+		return "", fmt.Errorf("hash the file: %w", a.err)
+	}
+	return a.sum, nil
+}
+
+type uploader struct {
+	c      *Client
+	t      Transfer
+	src    io.ReaderAt
+	size   int64
+	key    string
+	digest *ahead
+	back   retry.Backoff
+
+	up      uploadState
+	chunk   int64
+	proven  bool // a chunk of the current size went through
+	resumed bool // bytes of an earlier try are part of it
+	asked   bool // whether the server has the digest already
+	again   int  // how often it began again after the server lost or refused the bytes
+}
+
+func (u *uploader) run(ctx context.Context) (Ref, error) {
+	if err := u.begin(ctx); err != nil {
+		return Ref{}, err
+	}
+	for {
+		ref, done, err := u.step(ctx)
+		if done || err == nil && ref.SHA256 != "" {
+			return ref, err
+		}
+		if err == nil {
+			continue
+		}
+		if err := u.recover(ctx, err); err != nil {
+			return Ref{}, err
+		}
+	}
+}
+
+// step sends one chunk, or finishes.
+func (u *uploader) step(ctx context.Context) (Ref, bool, error) {
+	if u.up.Done {
+		return u.ref()
+	}
+	if u.up.Offset >= u.size {
+		return u.finish(ctx)
+	}
+	if sum, ok := u.digest.known(); ok && !u.asked && u.up.Offset > 0 {
+		u.asked = true
+		if has, err := u.c.HasBlob(ctx, sum); err == nil && has {
+			// Left alone it would expire by itself, so a failure does not matter.
+			_ = u.c.Do(ctx, http.MethodDelete, uploadsPath+"/"+u.up.UploadID, nil, nil)
+			return u.ref()
+		}
+	}
+	n := min(u.chunk, u.size-u.up.Offset)
+	if u.t.Limiter != nil { // a chunk that takes minutes is lost whole when its connection breaks
+		n = min(n, max(minChunk, int64(u.t.Limiter.Limit())*20))
+	}
+	return Ref{}, false, u.send(ctx, n)
+}
+
+func (u *uploader) ref() (Ref, bool, error) {
+	sum, err := u.digest.wait()
+	u.t.Progress(u.size, u.size)
+	return Ref{SHA256: sum, Size: u.size}, true, err
+}
+
+func (u *uploader) begin(ctx context.Context) error {
+	q := struct {
+		SHA256     string `json:"sha256,omitempty"`
+		Size       int64  `json:"size"`
+		ResumeKey  string `json:"resumeKey,omitempty"`
+		ChunkBytes int64  `json:"chunkBytes"`
+	}{Size: u.size, ResumeKey: u.key, ChunkBytes: wishChunk}
+	if u.size <= hashFirst {
+		if _, err := u.digest.wait(); err != nil {
+			return err
+		}
+	}
+	// The digest is part of what finds an unfinished upload again, so it depends on the size only.
+	if u.size <= hashFirst {
+		q.SHA256, u.asked = u.digest.sum, true
+	}
+	u.up = uploadState{}
+	if err := u.c.Do(ctx, http.MethodPost, uploadsPath, q, &u.up, WithRetry(u.t.Tries)); err != nil {
+		return err
+	}
+	u.resumed = u.up.Offset > 0
+	if u.chunk == 0 {
+		u.chunk = safeChunk
+		if u.up.ChunkBytes > 0 {
+			u.chunk = u.up.ChunkBytes
+		}
+	}
+	u.t.Progress(u.up.Offset, u.size)
+	return nil
+}
+
+func (u *uploader) send(ctx context.Context, n int64) error {
+	offset := u.up.Offset
+	try, cancel := context.WithCancelCause(ctx)
+	sent := int64(0)
+	body := watchIdle(try, cancel, u.t.Clock, uploadIdle, io.NopCloser(&throttled{
+		ctx: try, r: io.NewSectionReader(u.src, offset, n), limiter: u.t.Limiter,
+		passed: func(m int64) { sent += m; u.t.Progress(offset+sent, u.size) },
+	}))
+	defer body.Close()
+	opts := []CallOption{
+		WithParam("offset", strconv.FormatInt(offset, 10)),
+		WithHeader("Content-Type", "application/octet-stream"),
+	}
+	if n > safeChunk && !u.proven {
+		// A proxy with a smaller limit then refuses before the bytes are sent, not by a reset.
+		opts = append(opts, WithHeader("Expect", "100-continue"))
+	}
+	o := newCall(opts)
+	resp, err := u.c.send(try, http.MethodPut, uploadsPath+"/"+u.up.UploadID, struct{ io.Reader }{body}, n, o)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	var next struct {
+		Offset int64 `json:"offset"`
+	}
+	if err := u.c.decode(try, resp, &next, o.maxResponse); err != nil {
+		return err
+	}
+	if next.Offset <= offset || next.Offset > u.size {
+		return fault.New(fault.Unavailable, "the server stands at byte %d after a chunk for byte %d", next.Offset, offset)
+	}
+	u.proven = u.proven || n > safeChunk
+	u.up.Offset = next.Offset
+	u.back.Reset()
+	u.t.Progress(u.up.Offset, u.size)
+	return nil
+}
+
+func (u *uploader) finish(ctx context.Context) (Ref, bool, error) {
+	sum, err := u.digest.wait()
+	if err != nil {
+		return Ref{}, true, err
+	}
+	var got Ref
+	err = u.c.Do(ctx, http.MethodPost, uploadsPath+"/"+u.up.UploadID+"/finish", Ref{SHA256: sum}, &got, WithTimeout(finishTimeout))
+	if err == nil && (got.SHA256 != sum || got.Size != u.size) {
+		err = fault.New(fault.HashMismatch, "the server stored %s, the file is %s", got.SHA256, sum).
+			With("expected", sum).With("got", got.SHA256)
+		return Ref{}, true, err
+	}
+	return got, err == nil, err
+}
+
+// recover decides after a failure: nil to go on from u.up.Offset, or the error to give up with.
+func (u *uploader) recover(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return err
+	}
+	var f *fault.Error
+	switch {
+	case !errors.As(err, &f):
+		return err
+	case f.Code == fault.TooLarge:
+		return u.shrink(f)
+	case f.Code == fault.RangeUnsatisfiable:
+		if err := pauseTry(ctx, u.t, &u.back, err); err != nil {
+			return err
+		}
+		return u.locate(ctx)
+	case f.Code == fault.NotFound && StatusOf(err) == http.StatusNotFound:
+		return u.lost(ctx, err)
+	case f.Code == fault.HashMismatch && StatusOf(err) != 0 && u.resumed && u.again < 2:
+		u.again++ // what an earlier try left was damaged; the server dropped it
+		return u.begin(ctx)
+	case Transient(err) || f.Code == fault.Malformed:
+		// Malformed is a chunk that broke off on its way through a proxy.
+		if !u.proven && u.chunk > safeChunk {
+			u.chunk = safeChunk
+		}
+		if err := pauseTry(ctx, u.t, &u.back, err); err != nil {
+			return err
+		}
+		return u.locate(ctx)
+	}
+	return err
+}
+
+// locate asks where the upload stands; when nobody answers, the next chunk finds out.
+func (u *uploader) locate(ctx context.Context) error {
+	var now uploadState
+	err := u.c.Do(ctx, http.MethodGet, uploadsPath+"/"+u.up.UploadID, nil, &now)
+	switch {
+	case err == nil:
+		if now.Offset > u.up.Offset {
+			u.back.Reset()
+		}
+		u.up.Offset = now.Offset
+		u.t.Progress(now.Offset, u.size)
+		return nil
+	case StatusOf(err) == http.StatusNotFound:
+		return u.lost(ctx, err)
+	case Transient(err):
+		return nil
+	}
+	return err
+}
+
+// lost: the server does not know the upload. It expired, or it was finished and the answer was lost.
+func (u *uploader) lost(ctx context.Context, err error) error {
+	if u.up.Offset >= u.size {
+		sum, hashErr := u.digest.wait()
+		if hashErr != nil {
+			return hashErr
+		}
+		if has, hasErr := u.c.HasBlob(ctx, sum); hasErr == nil && has {
+			u.up.Done = true
+			return nil
+		}
+	}
+	if u.again++; u.again > 3 {
+		return err
+	}
+	return u.begin(ctx)
+}
+
+// shrink takes a smaller chunk after a refusal of its size: the server's own limit, or the default
+// one of a proxy that answers with a page.
+func (u *uploader) shrink(f *fault.Error) error {
+	smaller := u.chunk / 2
+	if limit, ok := f.Details["limit"].(float64); ok {
+		smaller = int64(limit)
+	} else if u.chunk > safeChunk {
+		smaller = safeChunk
+	}
+	if smaller < minChunk || smaller >= u.chunk {
+		return f
+	}
+	u.chunk, u.proven = smaller, true
+	return nil
+}
+
+// pauseTry waits before the next try, unless there were enough.
+func pauseTry(ctx context.Context, t Transfer, back *retry.Backoff, err error) error {
+	if back.Tries() >= t.Tries {
+		return fmt.Errorf("%w (gave up after %d tries without a new byte)", err, t.Tries)
+	}
+	return pause(ctx, t.Clock, back, err)
+}
