@@ -47,9 +47,7 @@ func (w *groupWriter) attempt(batch []*op) (broke *op) {
 		return nil
 	}
 	if err := w.conn.commit(); err != nil {
-		fail(batch, fault.Wrap(fmt.Errorf("commit: %w", err), fault.Unknown,
-			"the commit to %s failed; the change may or may not have been made", w.path).
-			WithHint("read the state again before repeating the request"))
+		fail(batch, unknownFault(w.path, err))
 		return nil
 	}
 	w.mark = mark

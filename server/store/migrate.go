@@ -72,6 +72,21 @@ func upgrade(ctx context.Context, o Options, path string, from, to int64) error 
 	if err != nil {
 		return err
 	}
+	err = replace(ctx, o, path)
+	switch code := fault.CodeOf(err); {
+	case code == fault.DiskFull:
+		return errors.Join(err, os.Remove(snapshot)) // the database stands, and space is what is missing
+	case err != nil:
+		return fault.Wrap(err, fault.Internal, "%s could not be migrated from schema version %d to %d: %v; it is unchanged",
+			path, from, to, err).
+			WithHint("run the program of before, and report this; a snapshot is at %s", snapshot)
+	}
+	o.Logger.Info("the database was migrated", "from", from, "to", to, "snapshot", snapshot)
+	return pruneSnapshots(o.Dir)
+}
+
+// replace puts a migrated copy in the place of the database.
+func replace(ctx context.Context, o Options, path string) error {
 	if err := emptyLog(ctx, path); err != nil {
 		return classify(err, path)
 	}
@@ -84,18 +99,9 @@ func upgrade(ctx context.Context, o Options, path string, from, to int64) error 
 		return folderFault(o.Dir, err)
 	}
 	if err := draft.migrate(ctx, o.Migrations); err != nil {
-		if full := classify(err, path); fault.CodeOf(full) == fault.DiskFull {
-			return full
-		}
-		return fault.Wrap(err, fault.Internal, "%s could not be migrated from schema version %d to %d: %v; it is unchanged",
-			path, from, to, err).
-			WithHint("run the program of before, and report this; a snapshot is at %s", snapshot)
+		return classify(err, path)
 	}
-	if err := draft.publish(o.Dir); err != nil {
-		return err
-	}
-	o.Logger.Info("the database was migrated", "from", from, "to", to, "snapshot", snapshot)
-	return pruneSnapshots(o.Dir)
+	return draft.publish(o.Dir)
 }
 
 func newest(migrations fs.FS) (int64, error) {

@@ -46,6 +46,10 @@ func classify(err error, path string) error {
 		return fault.Wrap(err, fault.Unavailable, "the database %s cannot be written: %v", path, err).
 			WithHint("the server needs to write the file and its folder: check owner, mode and mount")
 	case sqlite3.SQLITE_IOERR:
+		// The index of the log is mapped memory: there a full disk is an I/O error to SQLite.
+		if has, ok := freeBytes(filepath.Dir(path)); ok && has < 64<<10 {
+			return fullFault(filepath.Dir(path), err)
+		}
 		return fault.Wrap(err, fault.Unavailable, "the disk under the database %s failed: %v", path, err).
 			WithHint("nothing was changed; check the disk and its free space, then try again")
 	case sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED:
@@ -55,14 +59,32 @@ func classify(err error, path string) error {
 	return err
 }
 
+// unknownFault is the answer to everybody whose commit failed.
+func unknownFault(path string, cause error) error {
+	f := fault.Wrap(cause, fault.Unknown, "the commit to %s failed: %v; the change may or may not have been made", path, cause).
+		WithHint("read the state again before repeating the request")
+	if full := (*fault.Error)(nil); errors.As(classify(cause, path), &full) && full.Code == fault.DiskFull {
+		f = f.WithHint("free space on the server's disk; read the state again before repeating the request")
+		f.Details = full.Details
+	}
+	return f
+}
+
 func fullFault(dir string, cause error) *fault.Error {
 	f := fault.Wrap(cause, fault.DiskFull, "no space left for the database in %s; nothing was changed", dir).
 		WithHint("free space on that disk, then try again")
-	var st unix.Statfs_t
-	if unix.Statfs(dir, &st) == nil {
-		f = f.With("has", st.Bavail*uint64(st.Bsize))
+	if has, ok := freeBytes(dir); ok {
+		f = f.With("has", has)
 	}
 	return f
+}
+
+func freeBytes(dir string) (uint64, bool) {
+	var st unix.Statfs_t
+	if err := unix.Statfs(dir, &st); err != nil {
+		return 0, false
+	}
+	return st.Bavail * uint64(st.Bsize), true
 }
 
 // corruptFault names the newest snapshot, since that is the way out.

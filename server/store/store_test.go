@@ -20,11 +20,10 @@ CREATE TABLE parts (id INTEGER PRIMARY KEY, item BIGINT NOT NULL REFERENCES item
 `
 
 // schema is the engine's own table and two of the tests'.
-func schema(t testing.TB, more ...string) fstest.MapFS {
-	t.Helper()
+func schema(more ...string) fstest.MapFS {
 	meta, err := embedded.ReadFile("migrations/00001_meta.sql")
 	if err != nil {
-		t.Fatal(err)
+		panic(err) // a child has no t
 	}
 	fs := fstest.MapFS{
 		"00001_meta.sql":  &fstest.MapFile{Data: meta},
@@ -38,7 +37,7 @@ func schema(t testing.TB, more ...string) fstest.MapFS {
 
 func open(t testing.TB, dir string, c clock.Clock) *DB {
 	t.Helper()
-	db, err := Open(context.Background(), Options{Dir: dir, Clock: c, Migrations: schema(t)})
+	db, err := Open(context.Background(), Options{Dir: dir, Clock: c, Migrations: schema()})
 	if err != nil {
 		t.Fatal(err)
 	}

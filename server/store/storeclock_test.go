@@ -89,7 +89,7 @@ func TestTheClockNeverGoesBack(t *testing.T) {
 func TestTheClockNeverGoesBackOverARestart(t *testing.T) {
 	dir := t.TempDir()
 	c := clock.NewFake(start)
-	db, err := Open(context.Background(), Options{Dir: dir, Clock: c, Migrations: schema(t)})
+	db, err := Open(context.Background(), Options{Dir: dir, Clock: c, Migrations: schema()})
 	if err != nil {
 		t.Fatal(err)
 	}

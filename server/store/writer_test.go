@@ -272,7 +272,7 @@ func TestBackpressureIsPerLaneAndEndsWithTheContext(t *testing.T) {
 
 func TestCloseFinishesWhatIsQueued(t *testing.T) {
 	dir := t.TempDir()
-	db, err := Open(context.Background(), Options{Dir: dir, Migrations: schema(t)})
+	db, err := Open(context.Background(), Options{Dir: dir, Migrations: schema()})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,0 +1,7 @@
+//go:build !linux
+
+package store
+
+import "errors"
+
+func childMounts(string) error { return errors.New("mount namespaces are Linux's") }
