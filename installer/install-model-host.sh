@@ -139,7 +139,8 @@ check_url() {
   host=${url#*://}
   host=${host%%/*}
   case $host in
-    '['*) host=${host%%]*}] ;;
+    '['*']' | '['*']:'*) host=${host%%]*}] ;;
+    '['*) ;;
     *) host=${host%%:*} ;;
   esac
   loopback=''
@@ -197,21 +198,31 @@ size() {
   wc -c <"$1" | tr -d '[:space:]'
 }
 
-# fetch PATH FILE BYTES: leaves the HTTP status in $status, 000 when there was no answer.
+# fetch PATH FILE BYTES: leaves the HTTP status in $status, "cut" for a body that broke off or went on
+# beyond BYTES. It does not return when the server could not be asked.
 fetch() {
-  set -- "$url$1" "$2" "$3" -sS -L --proto "=$scheme" --proto-redir "=https${loopback:+,http}" \
-    --connect-timeout 20 --speed-limit 1 --speed-time 60 --retry 3 --max-filesize "$3"
+  fetch_url=$url$1
+  fetch_file=$2
+  fetch_bytes=$3
+  set -- -sS -L --proto "=$scheme" --proto-redir "=https${loopback:+,http}" \
+    --connect-timeout 20 --speed-limit 1 --speed-time 60 --retry 3
   [ -z "$pin" ] || set -- "$@" -k --pinnedpubkey "$pin"
   [ -z "$loopback" ] || set -- "$@" --noproxy '*' # a proxy elsewhere cannot reach this machine's own server
-  fetch_url=$1
-  fetch_file=$2
-  shift 3
-  status=$(curl "$@" -o "$fetch_file" -w '%{http_code}' -- "$fetch_url" </dev/null) || {
+  # Older versions of curl hold --max-filesize only against a length that the server announces, so the
+  # system's own limit stands behind it, a megabyte or two higher, in blocks of 512 bytes: no server
+  # fills the disk. The exact size is checked afterwards.
+  status=$(
+    # shellcheck disable=SC3045 # POSIX does not name -c, every shell has it: no core file of a stopped curl
+    ulimit -c 0 2>/dev/null || :
+    ulimit -f $((fetch_bytes / 512 + 2048))
+    exec curl "$@" --max-filesize "$fetch_bytes" -o "$fetch_file" -w '%{http_code}' -- "$fetch_url" </dev/null
+  ) || {
     code=$?
     case $code in
-      90) die "$fetch_url has another public key than --pin says" 'someone may be in between: take a fresh line from the control plane' ;;
+      18 | 63 | 153) status='cut' ;; # broke off, announced too much, went over the limit (SIGXFSZ)
+      23) die "$fetch_file could not be written" 'is the disk full?' ;;
       60) die "the certificate of $host is not trusted here" 'for a server with a certificate of its own making, take the line that carries --pin' ;;
-      18 | 63) status='cut' ;; # ended early, or longer than announced: the caller says which
+      90) die "$fetch_url has another public key than --pin says" 'someone may be in between: take a fresh line from the control plane' ;;
       *) die "$fetch_url could not be fetched (curl exit $code)" 'is the control plane running, and is --url right?' ;;
     esac
   }
@@ -230,6 +241,7 @@ read_manifest() {
   fetch /model-worker/manifest.json "$tmp/manifest.json" 1048576
   case $status in
     200) ;;
+    cut) die "the manifest of $url broke off or has no end" 'run the same line again' ;;
     404) die "$url offers no builds" 'on the control plane: make dist, then interlock serve --assets dist/assets' ;;
     *) die "$url/model-worker/manifest.json answered $status" 'is --url the address of an Interlock control plane?' ;;
   esac

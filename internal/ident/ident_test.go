@@ -10,7 +10,7 @@ func TestIdsSortByTimeAndDiffer(t *testing.T) {
 	if a >= b || len(a) != 30 {
 		t.Fatalf("%s (%d) must sort before %s", a, len(a), b)
 	}
-	if New("x", time.UnixMilli(1)) == New("x", time.UnixMilli(1)) {
+	if a, b := New("x", time.UnixMilli(1)), New("x", time.UnixMilli(1)); a == b {
 		t.Fatal("two ids are equal")
 	}
 }
