@@ -190,28 +190,26 @@ func (d *download) startOver(why *fault.Error) error {
 	return why
 }
 
-// copy appends what r holds.
+// copy appends what r holds, up to the expected length: of a source that goes on beyond it, the
+// digest says whether the beginning is the file.
 func (d *download) copy(r *throttled) error {
 	buf := make([]byte, pieceSize)
-	for {
-		n, readErr := readFull(r, buf)
-		if d.part.size+int64(n) > d.want.Size {
-			return &finalError{d.wrongSize(d.part.size + int64(n)).(*fault.Error)}
+	for d.part.size < d.want.Size {
+		n, readErr := r.Read(buf[:min(pieceSize, d.want.Size-d.part.size)])
+		if err := d.part.append(buf[:n]); err != nil {
+			return d.diskError(err)
+		}
+		if d.part.size > d.high { // bytes seen before are no progress
+			d.high = d.part.size
+			d.back.Reset()
 		}
 		if n > 0 {
-			if err := d.part.append(buf[:n]); err != nil {
-				return d.diskError(err)
-			}
-			if d.part.size > d.high { // bytes seen before are no progress
-				d.high = d.part.size
-				d.back.Reset()
-			}
 			d.t.Progress(d.part.size, d.want.Size)
 		}
-		switch {
-		case d.part.size == d.want.Size:
-			return nil
-		case readErr != nil:
+		if readErr == nil && r.ctx.Err() != nil {
+			readErr = context.Cause(r.ctx)
+		}
+		if readErr != nil && d.part.size < d.want.Size {
 			var f *fault.Error
 			if errors.As(readErr, &f) {
 				return f
@@ -220,6 +218,7 @@ func (d *download) copy(r *throttled) error {
 				d.part.size, d.want.Size, rootText(readErr))
 		}
 	}
+	return nil
 }
 
 // verify compares the digest. Damaged bytes are dropped, and fetched again once.

@@ -160,13 +160,3 @@ func (p *part) close() {
 	_ = p.settle() // a failed sync of a partial is found by the digest later
 	_ = p.f.Close()
 }
-
-// readFull fills buf; unlike io.ReadFull it returns the reader's own error with the bytes.
-func readFull(r io.Reader, buf []byte) (n int, err error) {
-	for n < len(buf) && err == nil {
-		var m int
-		m, err = r.Read(buf[n:])
-		n += m
-	}
-	return n, err
-}
