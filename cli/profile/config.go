@@ -160,3 +160,22 @@ func serverKey(raw string) (string, bool) {
 	}
 	return u.Scheme + "://" + host + ":" + port + strings.TrimRight(u.Path, "/"), true
 }
+
+// Writable makes sure that Save(path, …) can succeed, before something that happens once is spent.
+func Writable(path string) error {
+	if path == "" {
+		return Save(path, Config{})
+	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return saveFault(path, err)
+	}
+	probe, err := os.CreateTemp(filepath.Dir(path), ".probe-*")
+	if err != nil {
+		return saveFault(path, err)
+	}
+	name := probe.Name()
+	if err := errors.Join(probe.Close(), os.Remove(name)); err != nil {
+		return saveFault(path, err)
+	}
+	return nil
+}
