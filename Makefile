@@ -62,17 +62,17 @@ setup: ## install the missing tools (Debian, as root) or say which they are
 	@packaging/dev/setup.sh
 
 shellcheck: ## shellcheck every script
-	@shellcheck $(SCRIPTS)
+	@shellcheck -x $(SCRIPTS)
 
 vet: ## go vet for linux and for darwin
 	go vet ./...
 	GOOS=darwin GOARCH=arm64 go vet ./...
 
 unit: ## the tests of the packages that start no goroutine
-	@go run ./internal/dev/racepkgs -without | xargs go test -json | go run ./internal/dev/testsum
+	@go run ./internal/dev/racepkgs -without | xargs -r go test -json | go run ./internal/dev/testsum
 
 race: ## the tests of the packages that start goroutines, under the race detector
-	@go run ./internal/dev/racepkgs | CGO_ENABLED=1 xargs go test -race -json | go run ./internal/dev/testsum
+	@go run ./internal/dev/racepkgs | CGO_ENABLED=1 xargs -r go test -race -json | go run ./internal/dev/testsum
 
 e2e: ## the end-to-end tests, a module of their own
 	@if [ -f e2e/go.mod ]; then cd e2e && go test -json ./... | (cd .. && go run ./internal/dev/testsum); fi
