@@ -19,12 +19,14 @@ func parseVersion(out string) (version string, build int) {
 	}
 	version = m[1]
 	if b := buildNumber.FindStringSubmatch(version); b != nil {
-		build, _ = strconv.Atoi(b[1] + b[2]) // one of the two is empty; too long a number is no number
+		if n, err := strconv.Atoi(b[1] + b[2]); err == nil { // one of the two is empty
+			build = n
+		}
 	}
 	return version, build
 }
 
-// optionLine is a line of --help that starts with an option; its description follows two spaces.
+// option is one name of an option, in the list of names that starts a line of --help.
 var option = regexp.MustCompile(`(?:^|[ ,])(--?[a-zA-Z][a-zA-Z0-9-]*)`)
 
 func parseFlags(help string) Flags {

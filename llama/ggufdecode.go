@@ -15,14 +15,27 @@ import (
 type decoder struct {
 	r   *bufio.Reader
 	n   int64
-	in  string // the part being read, for errors
+	in  part // what is being read, for errors
 	buf [8]byte
+}
+
+// part names a piece of the header: "tensor 3 of 20".
+type part struct {
+	name  string
+	i, of int
+}
+
+func (p part) String() string {
+	if p.of == 0 {
+		return p.name
+	}
+	return fmt.Sprintf("%s %d of %d", p.name, p.i+1, p.of)
 }
 
 var errTooLong = fmt.Errorf("it claims more than the %d MiB a header may have", maxHeaderBytes>>20)
 
 func (d *decoder) header() (Header, error) {
-	d.in = "the first bytes"
+	d.in = part{name: "the first bytes"}
 	head, err := d.r.Peek(512)
 	if err != nil && !errors.Is(err, io.EOF) {
 		return Header{}, err
@@ -40,7 +53,7 @@ func (d *decoder) header() (Header, error) {
 	if err := checkVersion(version); err != nil {
 		return Header{}, err
 	}
-	d.in = "the counts"
+	d.in = part{name: "the counts"}
 	tensors, err := d.count("tensors", maxTensors)
 	if err != nil {
 		return Header{}, err
@@ -51,7 +64,7 @@ func (d *decoder) header() (Header, error) {
 	}
 	m := metadata{ints: map[string][]uint64{}, texts: map[string]string{}}
 	for i := range entries {
-		d.in = fmt.Sprintf("metadata entry %d of %d", i+1, entries)
+		d.in = part{"metadata entry", i, entries}
 		if err := d.entry(&m); err != nil {
 			return Header{}, err
 		}
@@ -86,7 +99,7 @@ func checkVersion(v uint32) error {
 func (d *decoder) tensorTable(h *Header, align uint64) error {
 	var end uint64
 	for i := range h.TensorCount {
-		d.in = fmt.Sprintf("tensor %d of %d", i+1, h.TensorCount)
+		d.in = part{"tensor", i, h.TensorCount}
 		if _, err := d.text(maxName, false); err != nil {
 			return err
 		}
