@@ -32,7 +32,9 @@ type DB struct {
 	dialect Dialect
 	read    *sql.DB
 	writer  writer
-	clock   *storeClock
+	clock   interface {
+		read() (now time.Time, epoch uint64)
+	}
 	release func() error // gives back what the engine holds beside its connections
 }
 

@@ -151,6 +151,18 @@ func TestADamagedDatabaseIsRefusedAndLeftAlone(t *testing.T) {
 		"the last page of noise":   patch(20*page, noise...),
 		"schema of noise":          patch(100, noise[:1000]...),
 		"a page of zeros":          patch(9*page, make([]byte, page)...),
+		"without its schema version": func(t *testing.T, path string) {
+			db, err := sql.Open("sqlite", dsn(path, "rw", "journal_mode(DELETE)"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := db.Exec("DROP TABLE goose_db_version"); err != nil {
+				t.Fatal(err)
+			}
+			if err := db.Close(); err != nil {
+				t.Fatal(err)
+			}
+		},
 		"missing, log left behind": func(t *testing.T, path string) {
 			if err := os.Rename(path, path+"-wal"); err != nil {
 				t.Fatal(err)

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"os"
 
+	sqlite3 "modernc.org/sqlite/lib"
+
 	"interlock.sh/fault"
 )
 
@@ -54,6 +56,9 @@ func inspect(ctx context.Context, path string) (version int64, err error) {
 			WithHint("name another folder with --data; nothing was changed")
 	}
 	err = db.QueryRowContext(ctx, "SELECT coalesce(max(version_id), 0) FROM goose_db_version WHERE is_applied").Scan(&version)
+	if resultCode(err)&0xff == sqlite3.SQLITE_ERROR { // no such table
+		return 0, corruptFault(path, err)
+	}
 	return version, classify(err, path)
 }
 

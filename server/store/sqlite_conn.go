@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"database/sql/driver"
+	"errors"
 	"fmt"
 
 	"modernc.org/sqlite"
@@ -23,8 +24,14 @@ type writeConn struct {
 }
 
 func openWriteConn(ctx context.Context, path string) (*writeConn, error) {
-	pool, err := sql.Open("sqlite", dsn(path, "rw",
-		"journal_mode(WAL)", "synchronous(FULL)", "foreign_keys(1)", "journal_size_limit(67108864)"))
+	// SQLite's own builds on Linux sync with fdatasync; this one has to be told. It is as durable, and a
+	// commit waits about half as long. The switch is the library's, for the whole process.
+	if _, err := sqlite.Fdatasync(true); err != nil && !errors.Is(err, sqlite.ErrFdatasyncUnavailable) {
+		return nil, fmt.Errorf("open store: %w", err)
+	}
+	// fullfsync matters on macOS alone, where a plain fsync stops at the disk's cache.
+	pool, err := sql.Open("sqlite", dsn(path, "rw", "journal_mode(WAL)", "synchronous(FULL)", "fullfsync(1)",
+		"checkpoint_fullfsync(1)", "foreign_keys(1)", "journal_size_limit(67108864)"))
 	if err != nil {
 		return nil, fmt.Errorf("open store: %w", err)
 	}
@@ -65,6 +72,8 @@ func (c *writeConn) watch(commit sqlite.CommitHookFn, rollback sqlite.RollbackHo
 		return nil
 	})
 }
+
+func (c *writeConn) lost() bool { return c.gone }
 
 // exec and query run under a context that never ends: an interrupted statement would take the
 // transaction, and so everybody's operations, with it.

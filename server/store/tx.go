@@ -22,11 +22,18 @@ const (
 // Tx is one operation inside a batch. It is valid until the function given to Write returns, and
 // belongs to the goroutine that runs it.
 type Tx struct {
-	conn  *writeConn
+	conn  session
 	now   time.Time
 	epoch uint64
 	open  *Rows
 	over  bool
+}
+
+// session is the engine's side of an operation.
+type session interface {
+	exec(query string, args ...any) (sql.Result, error)
+	query(query string, args ...any) (*sql.Rows, error)
+	lost() bool // the transaction does not stand any more
 }
 
 var (
@@ -72,7 +79,7 @@ func (tx *Tx) usable() error {
 	switch {
 	case tx.over:
 		return errTxOver
-	case tx.conn.gone:
+	case tx.conn.lost():
 		return errTxGone
 	case tx.open != nil:
 		return errRowsOpen

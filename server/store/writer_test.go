@@ -69,6 +69,23 @@ func TestOneOperationOfABatchFailsAndTheOthersStand(t *testing.T) {
 	}
 }
 
+// COMMIT without a change before it passes SQLite's hooks; what comes after it must not.
+func TestAnOperationCannotCommit(t *testing.T) {
+	db := open(t, t.TempDir(), nil)
+	err := db.Write(context.Background(), LaneAdmit, func(tx *Tx) error {
+		_, _ = tx.Exec("COMMIT")
+		_ = insert(1)(tx)
+		return nil
+	})
+	if err == nil {
+		t.Error("it was acknowledged")
+	}
+	mustWrite(t, db, insert(2))
+	if got := ids(t, db); !slices.Equal(got, []int64{2}) {
+		t.Errorf("stored %v", got)
+	}
+}
+
 func TestAPanicKeepsItsStackForTheLogOnly(t *testing.T) {
 	db := open(t, t.TempDir(), nil)
 	err := db.Write(context.Background(), LaneAdmit, func(*Tx) error { panic("boom") })
@@ -144,7 +161,7 @@ func TestTheOthersRunAgainWhenSQLiteGivesUpTheTransaction(t *testing.T) {
 						return err
 					}
 					_, err := tx.Exec("INSERT INTO items (id, name) VALUES (50, hex(zeroblob(100000)))")
-					if !tx.conn.gone {
+					if !tx.conn.lost() {
 						t.Error("SQLite kept the transaction: this test provokes nothing")
 					}
 					if swallow {
@@ -242,6 +259,42 @@ func TestAnswersLeaveOnlyAfterTheCommit(t *testing.T) {
 	}
 	if err := errors.Join(<-answers[0], <-answers[2]); err != nil {
 		t.Error(err)
+	}
+}
+
+func TestAnUrgentLaneGoesFirst(t *testing.T) {
+	db := open(t, t.TempDir(), nil)
+	release := held(t, db)
+	var order []Lane // only the writer appends
+	done := make(chan error, int(laneCount))
+	for lane := laneCount - 1; lane >= 0; lane-- { // the least urgent first
+		go func() {
+			done <- db.Write(context.Background(), lane, func(*Tx) error { order = append(order, lane); return nil })
+		}()
+		eventually(t, func() bool { return queued(db, lane) == 1 })
+	}
+	release()
+	for range laneCount {
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	}
+	if want := []Lane{LaneRenew, LaneFinish, LaneAdmit, LaneTelemetry}; !slices.Equal(order, want) {
+		t.Errorf("ran %v", order)
+	}
+}
+
+func TestTheWriterIsDurableAndChecksReferences(t *testing.T) {
+	db := open(t, t.TempDir(), nil)
+	for pragma, want := range map[string]string{"journal_mode": "wal", "synchronous": "2", "foreign_keys": "1"} {
+		mustWrite(t, db, func(tx *Tx) error {
+			var got string
+			err := tx.QueryRow("PRAGMA " + pragma).Scan(&got)
+			if got != want {
+				t.Errorf("%s is %s, want %s", pragma, got, want)
+			}
+			return err
+		})
 	}
 }
 
