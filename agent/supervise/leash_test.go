@@ -8,8 +8,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -135,25 +135,21 @@ func TestSweepEndsALeftoverThatIsOurs(t *testing.T) {
 	})
 }
 
-func TestLeashDoesNotEndWithTheThreadThatAsked(t *testing.T) {
+func TestTheLeadersDeathTakesTheGroup(t *testing.T) {
 	eachLeash(t, func(t *testing.T, leash Leash) {
+		// With LeashPipe the leader is the shim: killed alone, by a memory killer say, it must not leave
+		// the server behind.
 		c := add(t, newSupervisor(t, leash, quick), &fakeDriver{})
-		started := make(chan struct{})
-		go func() {
-			defer close(started)
-			runtime.LockOSThread() // not unlocked: the thread ends with this goroutine
-			c.Start()
-		}()
-		<-started
+		c.Start()
 		first := awaitState(t, c, Ready)
-		// Several probes later it is the same process.
-		lease, err := c.Acquire()
-		if err != nil {
+		members := group(t, first.PID)
+		if err := syscall.Kill(first.PID, syscall.SIGKILL); err != nil {
 			t.Fatal(err)
 		}
-		lease.Done(true)
-		if st := awaitState(t, c, Ready); st.PID != first.PID || st.Starts != 1 {
-			t.Fatalf("%+v, want still process %d", st, first.PID)
+		gone(t, members, killBound)
+		st := await(t, c, "ready again", func(st Status) bool { return st.State == Ready && st.Starts == 2 })
+		if st.Failures != 1 {
+			t.Errorf("%+v, want one failure", st)
 		}
 	})
 }

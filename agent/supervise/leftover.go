@@ -2,6 +2,7 @@ package supervise
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"syscall"
 	"time"
@@ -35,20 +36,22 @@ const sweepEvery = 20 * time.Millisecond
 // process with the recorded pid and the recorded start time is ours.
 func (s *Supervisor) Sweep(ctx context.Context) ([]Leftover, error) {
 	var found []Leftover
+	var errs []error
 	for _, r := range s.table.all() {
 		outcome, err := s.sweepOne(ctx, r)
-		if err != nil {
-			return found, fmt.Errorf("end %s, process %d, left by an earlier run: %w", r.Name, r.PID, err)
+		if err != nil { // its record stays for the next sweep, and the others have their turn
+			errs = append(errs, fmt.Errorf("end %s, process %d, left by an earlier run: %w", r.Name, r.PID, err))
+			continue
 		}
 		found = append(found, Leftover{Name: r.Name, PID: r.PID, Outcome: outcome})
 		if outcome == Unkilled {
 			continue // the record stays: it is still ours
 		}
 		if err := s.table.remove(r.Identity); err != nil {
-			return found, err
+			errs = append(errs, err)
 		}
 	}
-	return found, nil
+	return found, errors.Join(errs...)
 }
 
 func (s *Supervisor) sweepOne(ctx context.Context, r record) (Outcome, error) {

@@ -72,6 +72,7 @@ func nothing(*bench)    {}
 func start(b *bench)    { b.start(b.rec) }
 func halt(b *bench)     { b.halt(b.now, b.rec) }
 func spawned(b *bench)  { b.spawned(b.epoch, b.now, deadline) }
+func slowly(b *bench)   { b.spawned(b.epoch, b.now, time.Hour-10*time.Second) }
 func crash(b *bench)    { b.exited(b.epoch, b.now, b.rec, "boom", false) }
 func portGone(b *bench) { b.exited(b.epoch, b.now, b.rec, "bind", true) }
 func closed(b *bench)   { b.streamsClosed(b.epoch, b.now) }
@@ -161,6 +162,17 @@ func TestDecisions(t *testing.T) {
 			step{"crash much later", 11 * time.Minute, crash, Backoff, ""},
 			step{"0.75 s", 750 * time.Millisecond, nothing, Starting, "spawn4"},
 		),
+		"a start that fails slowly is parked all the same": {
+			{"start", 0, start, Starting, "spawn1"},
+			{"spawned", 0, slowly, Loading, "ready?"},
+			{"a hang", time.Hour, crash, Backoff, "close term term kill"},
+			{"again", time.Second, nothing, Starting, "spawn2"},
+			{"spawned", 0, slowly, Loading, "ready?"},
+			{"a hang", time.Hour, crash, Backoff, "close term term kill"},
+			{"again", 2 * time.Second, nothing, Starting, "spawn3"},
+			{"spawned", 0, slowly, Loading, "ready?"},
+			{"a hang", time.Hour, crash, Parked, "close term term kill"},
+		},
 		"a new driver ends a park, and the old failures do not count": with(up,
 			step{"parks", 0, func(b *bench) { b.failures = []time.Time{b.now, b.now}; crash(b) }, Parked, ""},
 			step{"replace", 0, replaced, Starting, "spawn2"},
