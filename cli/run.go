@@ -97,9 +97,6 @@ func (a *app) root() *cobra.Command {
 		SilenceUsage:  true,
 		Args:          cobra.ArbitraryArgs, // so that an unknown verb is refused in our words
 		RunE:          group,
-		PersistentPreRun: func(*cobra.Command, []string) {
-			a.started = true
-		},
 	}
 	root.SetVersionTemplate("interlock {{.Version}} · " + runtime.Version() + "\n")
 	f := root.PersistentFlags()
@@ -126,7 +123,22 @@ func (a *app) root() *cobra.Command {
 		}
 	}
 	root.AddCommand(a.runChildCmd())
+	a.mark(root)
 	return root
+}
+
+// mark makes every verb note that it has begun: what fails before, flag rules included, is a wrong
+// command line.
+func (a *app) mark(cmd *cobra.Command) {
+	if verb := cmd.RunE; verb != nil {
+		cmd.RunE = func(cmd *cobra.Command, args []string) error {
+			a.started = true
+			return verb(cmd, args)
+		}
+	}
+	for _, c := range cmd.Commands() {
+		a.mark(c)
+	}
 }
 
 // group is what a noun without a verb does: help, or a refusal of a verb that does not exist.
