@@ -23,7 +23,7 @@ const (
 type Options struct {
 	Dir        string       // the data folder; made with mode 0700 when it is missing
 	Clock      clock.Clock  // nil is the machine's clock
-	Migrations fs.FS        // *.sql files for goose at the root; nil is the built-in schema
+	Migrations fs.FS        // goose's *.sql files at its root, 00001_meta.sql among them; nil is the built-in schema
 	Logger     *slog.Logger // nil logs nothing
 }
 

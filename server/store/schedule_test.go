@@ -1,10 +1,13 @@
 package store
 
 import (
+	"context"
 	"testing"
 	"time"
 
 	"pgregory.net/rapid"
+
+	"interlock.sh/internal/clock"
 )
 
 func TestShares(t *testing.T) {
@@ -53,4 +56,39 @@ func TestSharesNeverWasteNorStarve(t *testing.T) {
 			t.Fatalf("%d of %d in a batch of %d", taken, total, maxBatch)
 		}
 	})
+}
+
+// A flood of renewals holds telemetry up for 50 ms and no longer, counted to the begin of a batch.
+func TestNoLaneWaitsOver50Milliseconds(t *testing.T) {
+	c := clock.NewFake(start)
+	w := newGroupWriter(nil, "", c, nil, start)
+	add := func(lane Lane, n int) {
+		for range n {
+			w.slots[lane] <- struct{}{}
+			w.enqueue(&op{ctx: context.Background(), lane: lane, at: c.Now()})
+		}
+	}
+	const batchTakes = 10 * time.Millisecond
+	w.took = batchTakes
+	add(LaneTelemetry, 100)
+	for waited := time.Duration(0); ; waited += batchTakes {
+		if waited > maxWait {
+			t.Fatalf("nothing of the lane after %v", waited)
+		}
+		add(LaneRenew, maxBatch)
+		batch, _ := w.take()
+		if len(batch) != maxBatch {
+			t.Fatalf("a batch of %d", len(batch))
+		}
+		if last := batch[maxBatch-1]; last.lane == LaneTelemetry {
+			if waited != maxWait-batchTakes {
+				t.Errorf("the lane's turn came after %v", waited)
+			}
+			break
+		}
+		c.Advance(batchTakes)
+	}
+	if n := len(w.queue[LaneTelemetry]); n != 100-maxBatch/int(laneCount) {
+		t.Errorf("%d are left", n)
+	}
 }

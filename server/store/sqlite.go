@@ -43,12 +43,9 @@ func Open(ctx context.Context, o Options) (_ *DB, err error) {
 	if err != nil {
 		return nil, err
 	}
-	undo := []func() error{lock.Unlock}
 	defer func() {
 		if err != nil {
-			for i := len(undo) - 1; i >= 0; i-- {
-				_ = undo[i]()
-			}
+			_ = lock.Unlock()
 		}
 	}()
 
@@ -60,13 +57,14 @@ func Open(ctx context.Context, o Options) (_ *DB, err error) {
 	if err != nil {
 		return nil, err
 	}
-	undo = append(undo, conn.close)
 	mark, err := readMark(conn)
 	if err != nil {
+		_ = conn.close()
 		return nil, classify(err, path)
 	}
-	read, err := sql.Open("sqlite", dsn(path, "", "query_only(1)"))
+	read, err := sql.Open("sqlite", dsn(path, "rw", "query_only(1)"))
 	if err != nil {
+		_ = conn.close()
 		return nil, fmt.Errorf("open store: %w", err)
 	}
 	read.SetMaxOpenConns(readerConns)
@@ -92,11 +90,9 @@ func readMark(conn *writeConn) (time.Time, error) {
 	return time.UnixMilli(mark), err
 }
 
-// dsn names the file as a URI, so that any character may stand in the path. mode is "", "ro" or "rw".
+// dsn names the file as a URI, so that any character may stand in the path. mode is "ro" or "rw": nothing here
+// makes a database by opening it.
 func dsn(path, mode string, pragmas ...string) string {
-	q := url.Values{"_pragma": append([]string{"busy_timeout(5000)"}, pragmas...)}
-	if mode != "" {
-		q.Set("mode", mode)
-	}
+	q := url.Values{"mode": {mode}, "_pragma": append([]string{"busy_timeout(5000)"}, pragmas...)}
 	return (&url.URL{Scheme: "file", OmitHost: true, Path: path, RawQuery: q.Encode()}).String()
 }

@@ -9,9 +9,9 @@ import (
 
 const (
 	jumpLimit = 5 * time.Second
-	// markStep is how far ahead of its time a commit may write the high-water mark, so that only one
-	// commit a second pays for it. A restart within that second starts at the mark.
-	markStep = time.Second
+	// markStep is how far ahead of its time a commit writes the high-water mark, so that only a few
+	// commits a second pay for it. A restart after a kill starts at most that far ahead.
+	markStep = 250 * time.Millisecond
 )
 
 // storeClock never goes back. It shows the machine's wall clock, unless that one is behind what was
