@@ -139,7 +139,6 @@ type UsageList struct {
 // ChatInput is the task input of ai/chat@1. The request body is a blob, so that a long conversation
 // does not meet the inline limit.
 type ChatInput struct {
-	RunID        string  `json:"runId"`
 	DeploymentID string  `json:"deploymentId"`
 	Alias        string  `json:"alias"`
 	Request      BlobRef `json:"request" doc:"an OpenAI chat completion body"`

@@ -67,6 +67,10 @@ func (a *API) fail(w http.ResponseWriter, r *http.Request, err error) {
 	for k, v := range retryHeader(e.Err) {
 		w.Header()[k] = v
 	}
+	if strings.HasPrefix(r.URL.Path, "/v1/") {
+		writeJSON(w, e.GetStatus(), inOpenAI(e.Err))
+		return
+	}
 	writeJSON(w, e.GetStatus(), e)
 }
 

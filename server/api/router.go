@@ -4,9 +4,11 @@ import (
 	"context"
 	"log/slog"
 	"net/http"
+	"net/netip"
 	"reflect"
 	"regexp"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -25,6 +27,10 @@ type Info struct {
 	Version   string
 	PublicURL string // without a trailing slash
 	Pin       string // sha256//… of a self-signed server, else ""
+	Assets    string // folder of the builds that are offered, or ""
+	// TrustedProxies are those whose X-Forwarded-For names the caller in the log.
+	TrustedProxies []netip.Prefix
+	InsecureHTTP   bool // PublicURL is plain http off loopback, by the operator's choice
 	Clock     clock.Clock
 	Logger    *slog.Logger
 }
@@ -36,6 +42,9 @@ type API struct {
 	mux  *http.ServeMux
 	doc  huma.API
 	list []route
+
+	closing chan struct{}
+	close   func()
 }
 
 // route is one line of the table of contents.
@@ -50,7 +59,8 @@ type server func(a *API, r route)
 
 // New builds the API over its parts.
 func New(info Info, parts Parts) *API {
-	a := &API{Parts: parts, info: info, mux: http.NewServeMux()}
+	a := &API{Parts: parts, info: info, mux: http.NewServeMux(), closing: make(chan struct{})}
+	a.close = sync.OnceFunc(func() { close(a.closing) })
 	cfg := huma.DefaultConfig("Interlock", info.Version)
 	cfg.OpenAPIPath, cfg.DocsPath, cfg.SchemasPath = "", "", ""
 	cfg.CreateHooks = nil // no $schema links in answers
@@ -66,6 +76,9 @@ func New(info Info, parts Parts) *API {
 	return a
 }
 
+// Close ends the open streams and parked requests, so that a shutdown need not wait for their readers.
+func (a *API) Close() { a.close() }
+
 // ServeHTTP answers one request.
 func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	a.observe(a.mux).ServeHTTP(w, r)
@@ -75,7 +88,7 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 type guarded struct{ a *API }
 
 func (g guarded) HandleFunc(pattern string, h func(http.ResponseWriter, *http.Request)) {
-	for _, r := range g.a.routes() {
+	for _, r := range g.a.list {
 		if r.method+" "+r.path == pattern {
 			g.a.mux.Handle(pattern, g.a.guard(r.rule, http.HandlerFunc(h)))
 			return
@@ -190,11 +203,38 @@ func (a *API) observe(next http.Handler) http.Handler {
 			if sw.status >= 500 {
 				level = slog.LevelWarn
 			}
-			a.info.Logger.LogAttrs(r.Context(), level, "request", slog.String("id", req), slog.String("method", r.Method),
+			a.info.Logger.LogAttrs(r.Context(), level, "request", slog.String("id", req), slog.String("from", a.from(r)), slog.String("method", r.Method),
 				slog.String("route", r.Pattern), slog.Int("status", sw.status), slog.Duration("took", took.Round(time.Microsecond)))
 		}()
 		next.ServeHTTP(sw, r)
 	})
+}
+
+// from is the caller's address: the peer's, or what a trusted proxy says of it.
+func (a *API) from(r *http.Request) string {
+	peer, err := netip.ParseAddrPort(r.RemoteAddr)
+	if err != nil {
+		return r.RemoteAddr
+	}
+	addr := peer.Addr().Unmap()
+	hops := strings.Split(r.Header.Get("X-Forwarded-For"), ",")
+	for i := len(hops) - 1; i >= 0 && a.trusts(addr); i-- {
+		next, err := netip.ParseAddr(strings.TrimSpace(hops[i]))
+		if err != nil {
+			break
+		}
+		addr = next.Unmap()
+	}
+	return addr.String()
+}
+
+func (a *API) trusts(addr netip.Addr) bool {
+	for _, p := range a.info.TrustedProxies {
+		if p.Contains(addr) {
+			return true
+		}
+	}
+	return false
 }
 
 // statusWriter remembers the status for the log. Unwrap keeps flushing and deadlines reachable.

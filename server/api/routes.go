@@ -2,11 +2,23 @@ package api
 
 import (
 	"context"
+
+	"interlock.sh/ai"
+	"interlock.sh/server/ai"
+	"interlock.sh/server/files"
+	"interlock.sh/server/fleet"
+	"interlock.sh/server/hints"
+	"interlock.sh/server/tasks"
 )
 
 // Parts are the rooms behind the API.
 type Parts struct {
 	Auth   Identity
+	Tasks  *servertasks.Service
+	Fleet  *serverfleet.Service
+	AI     *serverai.Service
+	Files  *files.Store
+	Hints  *hints.Hub
 	Meters *Meters
 	// Ready says why the control plane cannot serve yet or any more; nil when it can.
 	Ready func(ctx context.Context) error
@@ -27,5 +39,65 @@ func (a *API) routes() []route {
 		{"POST", "/api/projects/{project}/keys", admins, operation("Make a key; its text is shown once", a.newKey)},
 		{"POST", "/api/projects/{project}/keys/{key}/roll", admins, operation("Make a key's successor", a.rollKey)},
 		{"DELETE", "/api/projects/{project}/keys/{key}", admins, operation("Revoke a key at once", a.revokeKey)},
+
+		{"GET", "/api/models/groups", admins, operation("The project's model groups", a.listGroups)},
+		{"POST", "/api/models/groups", admins, operation("Register a model group", a.registerGroup)},
+		{"GET", "/api/models/groups/{group}", admins, operation("A group at a glance", a.groupStatus)},
+		{"GET", "/api/models/groups/{group}/keys", admins, operation("Bootstrap keys of a group", a.listGroupKeys)},
+		{"POST", "/api/models/groups/{group}/keys/{role}/rotate", admins, operation("Replace a bootstrap key", a.rotateGroupKey)},
+		{"POST", "/api/models/groups/{group}/releases", admins, operation("Create an immutable release", a.createRelease)},
+		{"POST", "/api/models/groups/{group}/deployments", admins, operation("Deploy a release under an alias", a.deploy)},
+		{"DELETE", "/api/models/groups/{group}/deployments/{alias}", admins, operation("Take a deployment off the machines", a.retireDeployment)},
+		{"PUT", "/api/models/groups/{group}/channels/{channel}", admins, operation("Point a channel at a deployment", a.setChannel)},
+
+		{"GET", "/api/machines", admins, operation("The project's machines", a.listMachines)},
+		{"GET", "/api/machines/{machine}", admins, operation("One machine with its telemetry", a.getMachine)},
+		{"POST", "/api/machines/{machine}/{action}", admins, operation("Pause, resume, drain or revoke a machine", a.actOnMachine)},
+
+		{"POST", "/api/machine/enroll", enrollers, operation("Trade a bootstrap key for a machine credential", a.enroll)},
+		{"GET", "/api/machine/self", machines, operation("What the server derives from this credential", a.self)},
+		{"GET", "/api/machine/desired", machines, operation("The machine's desired state", a.desired)},
+		{"POST", "/api/machine/heartbeat", machines, operation("Report the machine's state", a.heartbeat)},
+
+		{"POST", "/api/blobs/uploads", blobGivers, plain("Start or find an upload", a.beginUpload)},
+		{"GET", "/api/blobs/uploads/{id}", blobGivers, plain("Where an upload stands", a.uploads((*files.Handlers).Status))},
+		{"PUT", "/api/blobs/uploads/{id}", blobGivers.upTo(files.DefaultMaxChunk), plain("Send a chunk", a.uploads((*files.Handlers).Append))},
+		{"DELETE", "/api/blobs/uploads/{id}", blobGivers, plain("Give an upload up", a.uploads((*files.Handlers).Drop))},
+		{"POST", "/api/blobs/uploads/{id}/finish", blobGivers, plain("Check and store an upload", a.finishUpload)},
+		{"GET", "/api/blobs/{sha256}", blobTakers, plain("Stored bytes, with ranges", a.getBlob)},
+
+		{"GET", "/assets/{name}", anyone, plain("Install script and builds", a.asset)},
+		{"GET", "/model-worker/manifest.json", anyone, plain("Builds with their digests", a.manifest)},
+
+		{"POST", "/api/tasks", producers, operation("Submit a task", a.submitTask)},
+		{"GET", "/api/tasks", producers, operation("Tasks, newest first, without inputs and results", a.listTasks)},
+		{"GET", "/api/tasks/{task}", producers, operation("The canonical state of a task", a.getTask)},
+		{"POST", "/api/tasks/{task}/cancel", producers, operation("Ask a task to stop", a.cancelTask)},
+		{"GET", "/api/tasks/{task}/journal", producers, operation("A task's journal after a cursor", a.taskJournal)},
+		{"GET", "/api/tasks/{task}/watch", producers, plain("A task's journal as it grows", a.watchTask)},
+
+		{"GET", "/api/workers", producers, operation("The project's workers", a.listWorkers)},
+		{"POST", "/api/workers/register", workers, operation("Say what a worker can do", a.registerWorker)},
+		{"DELETE", "/api/workers/{worker}", workers, operation("Forget a worker", a.unregisterWorker)},
+		{"POST", "/api/workers/claim", workers, plain("Lease attempts, waiting for the first", a.claimTasks)},
+		{"POST", "/api/workers/renew", workers, operation("Extend leases", a.renewTasks)},
+		{"POST", "/api/workers/progress", workers, operation("Report progress", a.taskProgress)},
+		{"POST", "/api/workers/log", workers, operation("Append lines to the journal", a.taskLog)},
+		{"POST", "/api/workers/delta", workers, operation("Send bytes of an output stream", a.taskDelta)},
+		{"POST", "/api/workers/complete", workers.upTo(maxReports), operation("End attempts with results", a.completeTasks)},
+		{"POST", "/api/workers/fail", workers, operation("End an attempt without a result", a.failTask)},
+		{"POST", "/api/workers/unknown", workers, operation("Report an outcome that cannot be proved", a.unknownTask)},
+
+		{"POST", "/api/ai/runs", callers.upTo(ai.MaxBody), operation("Submit a durable AI run", a.submitRun)},
+		{"GET", "/api/ai/runs", callers, operation("Runs, newest first", a.listRuns)},
+		{"GET", "/api/ai/runs/{run}", callers, operation("The canonical state of a run", a.getRun)},
+		{"POST", "/api/ai/runs/{run}/cancel", callers, operation("Ask a run to stop", a.cancelRun)},
+		{"GET", "/api/ai/runs/{run}/stream", callers, plain("A run's answer as it comes in", a.streamRun)},
+		{"GET", "/api/usage", callers, operation("Usage events with totals", a.usage)},
+		{"GET", "/v1/models", callers, plain("Models served now, in OpenAI's shape", a.openaiModels)},
+		{"POST", "/v1/chat/completions", callers.upTo(ai.MaxBody), plain("Chat completion, in OpenAI's shape", a.openaiChat)},
+
+		{"GET", "/api/events", watchers, plain("Hints at what changed in a project", a.projectEvents)},
+		{"GET", "/api/workers/events", workers, plain("Wake-ups of a worker", a.workerEvents)},
 	}
 }

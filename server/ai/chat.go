@@ -1,0 +1,149 @@
+package serverai
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	"interlock.sh/ai"
+	"interlock.sh/fault"
+)
+
+// Chat is a checked OpenAI chat completion body, as it goes to the model server. Everything is checked
+// here: builds of model servers differ in what they refuse.
+type Chat map[string]json.RawMessage
+
+// Asked is what the caller of /v1/chat/completions wants of the answer, apart from its content.
+type Asked struct {
+	Model        string
+	Stream       bool
+	IncludeUsage bool
+}
+
+// passed are the parameters that go to the model server as they are, once checked.
+var passed = map[string]func(json.RawMessage) error{
+	"temperature":         number(0, 2),
+	"top_p":               number(0, 1),
+	"presence_penalty":    number(-2, 2),
+	"frequency_penalty":   number(-2, 2),
+	"seed":                integer(-1<<53, 1<<53),
+	"top_logprobs":        integer(0, 20),
+	"logprobs":            boolean,
+	"stop":                stop,
+	"tools":               tools,
+	"tool_choice":         toolChoice,
+	"parallel_tool_calls": boolean,
+	"response_format":     responseFormat,
+	"logit_bias":          object,
+	"reasoning_effort":    text,
+	// Parameters of llama.cpp that its own clients send.
+	"cache_prompt":         boolean,
+	"top_k":                integer(0, 1<<20),
+	"min_p":                number(0, 1),
+	"repeat_penalty":       number(0, 10),
+	"chat_template_kwargs": object,
+}
+
+// ignored are parameters of OpenAI's service that mean nothing to a machine of one's own.
+var ignored = []string{"user", "metadata", "store", "service_tier", "safety_identifier", "prompt_cache_key"}
+
+// ParseChat checks a body of /v1/chat/completions. Errors carry the parameter in Field.
+func ParseChat(raw map[string]json.RawMessage) (Chat, Asked, error) {
+	var asked Asked
+	out := Chat{}
+	tokens := json.RawMessage(nil)
+	for name, v := range raw {
+		if string(v) == "null" {
+			continue
+		}
+		var err error
+		switch name {
+		case "model":
+			err = decode(v, &asked.Model, "a string")
+		case "stream":
+			err = decode(v, &asked.Stream, "a boolean")
+		case "stream_options":
+			var o struct {
+				IncludeUsage bool `json:"include_usage"`
+			}
+			err = decode(v, &o, "an object")
+			asked.IncludeUsage = o.IncludeUsage
+		case "messages":
+			err = messages(v)
+			out[name] = v
+		case "max_tokens", "max_completion_tokens":
+			err = integer(1, ai.MaxTokens)(v)
+			tokens = v
+		case "n":
+			if err = integer(1, 1)(v); err != nil {
+				err = fmt.Errorf("is %s; one answer a request is served", v)
+			}
+		default:
+			check, known := passed[name]
+			if !known && slices.Contains(ignored, name) {
+				continue
+			}
+			if !known {
+				return nil, asked, fault.New(fault.Invalid, "unrecognized parameter %q", name).WithField(name).WithHint("leave it out")
+			}
+			err = check(v)
+			out[name] = v
+		}
+		if err != nil {
+			return nil, asked, fault.New(fault.Invalid, "%s %v", name, err).WithField(name)
+		}
+	}
+	if raw["messages"] == nil {
+		return nil, asked, fault.New(fault.Invalid, "messages is missing").WithField("messages")
+	}
+	if raw["stream_options"] != nil && !asked.Stream {
+		return nil, asked, fault.New(fault.Invalid, "stream_options is only allowed with stream: true").WithField("stream_options")
+	}
+	if raw["top_logprobs"] != nil && string(raw["logprobs"]) != "true" {
+		return nil, asked, fault.New(fault.Invalid, "top_logprobs is only allowed with logprobs: true").WithField("top_logprobs")
+	}
+	if tokens == nil {
+		tokens = json.RawMessage(fmt.Sprint(ai.DefaultTokens))
+	}
+	out["max_tokens"] = tokens
+	return out, asked, nil
+}
+
+// ChatOf makes the body of a run of the resource API, by the same checks.
+func ChatOf(r ai.RunRequest) (Chat, error) {
+	if (r.Prompt == "") == (len(r.Messages) == 0) {
+		return nil, fault.New(fault.Invalid, "exactly one of prompt and messages is wanted").WithField("prompt")
+	}
+	if r.MaxTokens < 0 || r.MaxTokens > ai.MaxTokens {
+		return nil, fault.New(fault.Invalid, "maxTokens is %d; it goes from 1 to %d", r.MaxTokens, ai.MaxTokens).WithField("maxTokens")
+	}
+	if r.Prompt != "" {
+		if r.System != "" {
+			r.Messages = append(r.Messages, message("system", r.System))
+		}
+		r.Messages = append(r.Messages, message("user", r.Prompt))
+	} else if r.System != "" {
+		return nil, fault.New(fault.Invalid, "system goes with prompt; with messages it is the first message").WithField("system")
+	}
+	raw := map[string]json.RawMessage{}
+	for name, v := range map[string]any{
+		"messages": r.Messages, "temperature": r.Temperature, "top_p": r.TopP, "seed": r.Seed, "stop": r.Stop,
+		"tools": r.Tools, "tool_choice": r.ToolChoice, "response_format": r.ResponseFormat,
+	} {
+		b, err := json.Marshal(v)
+		if err != nil {
+			return nil, fault.New(fault.Malformed, "%s is no JSON", name).WithField(name)
+		}
+		raw[name] = b
+	}
+	if r.MaxTokens > 0 {
+		raw["max_tokens"] = json.RawMessage(fmt.Sprint(r.MaxTokens))
+	}
+	chat, _, err := ParseChat(raw)
+	return chat, err
+}
+
+func message(role, content string) ai.Message {
+	b, _ := json.Marshal(content) // a string always encodes
+	return ai.Message{Role: role, Content: b}
+}

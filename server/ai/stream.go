@@ -1,0 +1,73 @@
+package serverai
+
+import (
+	"context"
+	"encoding/json"
+	"iter"
+	"strings"
+
+	"interlock.sh/ai"
+	"interlock.sh/server/tasks"
+)
+
+// Piece is one event of a run's answer.
+type Piece struct {
+	Kind    servertasks.StreamKind
+	Attempt int
+	Offset  int64    // bytes of the attempt's stream before the chunk
+	Next    int64    // and after it: where to read on
+	Chunk   ai.Chunk // of StreamText
+	Run     ai.Run   // of StreamEnd
+}
+
+// Follow reads a run's answer from a position to its end, chunk by chunk, as it comes in.
+func (s *Service) Follow(ctx context.Context, run ai.Run, from servertasks.Position) iter.Seq2[Piece, error] {
+	return func(yield func(Piece, error) bool) {
+		line, start := "", from.Offset
+		for e, err := range s.tasks.Stream(ctx, run.Project, run.TaskID, from) {
+			if err != nil {
+				yield(Piece{}, err)
+				return
+			}
+			switch e.Kind {
+			case servertasks.StreamRestarted:
+				line, start = "", 0
+				if !yield(Piece{Kind: e.Kind, Attempt: e.Attempt}, nil) {
+					return
+				}
+			case servertasks.StreamEnd:
+				done, err := s.Get(ctx, run.Project, run.ID)
+				yield(Piece{Kind: e.Kind, Attempt: e.Attempt, Offset: start, Next: start, Run: done}, err)
+				return
+			case servertasks.StreamText:
+				if line == "" {
+					start = e.Offset
+				}
+				line += e.Text
+				for {
+					one, rest, whole := strings.Cut(line, "\n")
+					if !whole {
+						break
+					}
+					p := Piece{Kind: e.Kind, Attempt: e.Attempt, Offset: start, Next: start + int64(len(one)) + 1}
+					line, start = rest, p.Next
+					// A worker that writes no chunks is its own problem: the line is passed over.
+					if json.Unmarshal([]byte(one), &p.Chunk) == nil && !yield(p, nil) {
+						return
+					}
+				}
+			}
+		}
+	}
+}
+
+// Text is the answer text that a chunk carries, and whether it carries anything else.
+func Text(c ai.Chunk) (text string, more bool) {
+	var d struct {
+		Content   string          `json:"content"`
+		Reasoning string          `json:"reasoning_content"`
+		ToolCalls json.RawMessage `json:"tool_calls"`
+	}
+	_ = json.Unmarshal(c.Delta, &d) // a delta of another shape has no text
+	return d.Content, len(d.ToolCalls) > 0 || len(c.Logprobs) > 0 || d.Reasoning != "" || c.FinishReason != ""
+}

@@ -1,0 +1,190 @@
+// Package server is the composition root of the control plane: it opens the store, builds the rooms
+// over it, listens, and takes everything down in order. It holds no rules of tasks, fleets or runs.
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"path/filepath"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"interlock.sh/fault"
+	"interlock.sh/internal/retry"
+	"interlock.sh/server/ai"
+	"interlock.sh/server/api"
+	"interlock.sh/server/auth"
+	"interlock.sh/server/files"
+	"interlock.sh/server/fleet"
+	"interlock.sh/server/hints"
+	"interlock.sh/server/store"
+	"interlock.sh/server/tasks"
+)
+
+const (
+	streamGrace   = 2 * time.Second  // for streams and parked requests to end by themselves
+	shutdownLimit = 20 * time.Second // for everything
+	keyUseEvery   = time.Minute
+)
+
+// Run serves until ctx ends, then shuts down in order: no new work, streams and parked requests end,
+// requests finish, loops stop, what is in memory is written, the store closes. It returns the first
+// failure, nil after an orderly end.
+func Run(ctx context.Context, c Config) (err error) {
+	if err := c.normalize(); err != nil {
+		return err
+	}
+	db, err := store.Open(ctx, store.Options{Dir: c.Data, Clock: c.Clock, Logger: c.Logger})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, closing(db.Close)) }()
+	blobs, err := files.New(files.Options{Dir: filepath.Join(c.Data, "files"), Clock: c.Clock, Logger: c.Logger})
+	if err != nil {
+		return err
+	}
+	defer blobs.Close()
+	tlsConfig, pin, err := c.tls()
+	if err != nil {
+		return err
+	}
+	listeners, err := listen(c.Listen)
+	if err != nil {
+		return err
+	}
+	if c.PublicURL == "" {
+		c.PublicURL = baseURL(c.secure(), c.Listen, listeners[0].Addr())
+	}
+	p := build(c, db, blobs, pin)
+	if err := offerOwnerToken(ctx, c, p.auth); err != nil {
+		closeAll(listeners)
+		return err
+	}
+	return p.serve(ctx, c, listeners, &http.Server{
+		Handler: p.api, TLSConfig: tlsConfig, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute,
+		ErrorLog: slog.NewLogLogger(c.Logger.Handler(), slog.LevelDebug),
+	})
+}
+
+// plane is a built control plane.
+type plane struct {
+	log   *slog.Logger
+	auth  *auth.Service
+	tasks *servertasks.Service
+	api   *api.API
+	ready atomic.Bool
+	flush func(ctx context.Context) error
+}
+
+func build(c Config, db *store.DB, blobs *files.Store, pin string) *plane {
+	hub := &hints.Hub{}
+	p := &plane{log: c.Logger, auth: auth.New(db)}
+	p.tasks = servertasks.New(servertasks.Options{DB: db, Clock: c.Clock, Logger: c.Logger})
+	fl := serverfleet.New(db, blobs, hub)
+	p.api = api.New(api.Info{
+		Version: c.Version, PublicURL: c.PublicURL, Pin: pin, Assets: c.Assets, Clock: c.Clock, Logger: c.Logger,
+		TrustedProxies: c.TrustedProxies, InsecureHTTP: c.InsecureHTTP,
+	}, api.Parts{
+		Auth: p.auth, Tasks: p.tasks, Fleet: fl, AI: serverai.New(db, p.tasks, fl, blobs, hub), Files: blobs, Hints: hub,
+		Meters: api.NewMeters(), Ready: p.isReady,
+	})
+	p.flush = func(ctx context.Context) error {
+		for {
+			if err := retry.Sleep(ctx, c.Clock, keyUseEvery); err != nil {
+				return nil
+			}
+			if err := p.auth.Flush(ctx); err != nil && ctx.Err() == nil {
+				c.Logger.WarnContext(ctx, "record uses of keys", slog.Any("cause", err))
+			}
+		}
+	}
+	return p
+}
+
+func (p *plane) isReady(context.Context) error {
+	if !p.ready.Load() {
+		return fault.New(fault.Unavailable, "the control plane is starting or shutting down").WithHint("try again in a few seconds")
+	}
+	return nil
+}
+
+// serve answers requests until ctx ends or something fails, and then takes the plane down.
+func (p *plane) serve(ctx context.Context, c Config, listeners []net.Listener, srv *http.Server) error {
+	base, stopRequests := context.WithCancel(context.WithoutCancel(ctx))
+	defer stopRequests()
+	srv.BaseContext = func(net.Listener) context.Context { return base }
+	group, gctx := errgroup.WithContext(ctx)
+	for _, l := range listeners {
+		group.Go(func() error { return serveOn(srv, l) })
+	}
+	group.Go(func() error { return ignoreEnd(gctx, p.tasks.Run(gctx)) })
+	group.Go(func() error { return p.flush(gctx) })
+	group.Go(func() error {
+		<-gctx.Done()
+		return p.shutDown(srv, stopRequests)
+	})
+	p.ready.Store(true)
+	if c.Listening != nil {
+		c.Listening(baseURL(c.secure(), c.Listen, listeners[0].Addr()))
+	}
+	p.log.Info("serving", slog.String("listen", listeners[0].Addr().String()), slog.String("public", c.PublicURL))
+	return group.Wait()
+}
+
+// shutDown ends what readers hold open, then lets the requests finish.
+func (p *plane) shutDown(srv *http.Server, stopRequests func()) error {
+	p.ready.Store(false)
+	p.log.Info("shutting down")
+	ctx, cancel := context.WithTimeout(context.Background(), shutdownLimit)
+	defer cancel()
+	p.api.Close()
+	grace := time.AfterFunc(streamGrace, stopRequests)
+	defer grace.Stop()
+	err := srv.Shutdown(ctx)
+	if err != nil {
+		err = errors.Join(fmt.Errorf("requests did not end in %v: %w", shutdownLimit, err), srv.Close())
+	}
+	return errors.Join(err, p.tasks.Close(ctx), p.auth.Flush(ctx))
+}
+
+func serveOn(srv *http.Server, l net.Listener) error {
+	var err error
+	if srv.TLSConfig != nil {
+		err = srv.ServeTLS(l, "", "")
+	} else {
+		err = srv.Serve(l)
+	}
+	if errors.Is(err, http.ErrServerClosed) {
+		return nil
+	}
+	return err
+}
+
+// ignoreEnd is nil for a loop that ended because it was told to.
+func ignoreEnd(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return nil
+	}
+	return err
+}
+
+func closing(fn func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(context.Background(), shutdownLimit)
+	defer cancel()
+	return fn(ctx)
+}
+
+// offerOwnerToken hands out the owner token of a first start, and never again.
+func offerOwnerToken(ctx context.Context, c Config, a *auth.Service) error {
+	token, err := a.FirstOwnerToken(ctx)
+	if err == nil && token != "" && c.OwnerToken != nil {
+		c.OwnerToken(token)
+	}
+	return err
+}
