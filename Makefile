@@ -15,6 +15,7 @@ LDFLAGS := -s -w -X interlock.sh/cli.Version=$(VERSION)
 COMMANDS := interlock interlock-tui
 PLATFORMS := linux-amd64 linux-arm64 darwin-amd64 darwin-arm64
 ASSETS := dist/assets
+MODULES := $(patsubst %/go.mod,%,$(wildcard e2e/go.mod bench/go.mod))
 SCRIPTS := $(shell git grep -lE '^\#!.*(/sh|/bash|env (sh|bash))' -- ':!*.go' ':!*.md' 2>/dev/null)
 
 .PHONY: help build test demo bench chaos-smoke dist lint fmt clean setup shellcheck vet unit race e2e
@@ -50,7 +51,10 @@ dist: ## build all four platforms and their manifest into dist/assets, for `inte
 	@go run ./installer/mkmanifest $(ASSETS) '$(VERSION)'
 
 lint: ## golangci-lint as .golangci.yml says
-	@tool=$$(packaging/dev/golangci-lint.sh) && "$$tool" run ./...
+	@tool=$$(packaging/dev/golangci-lint.sh); \
+	failed=; \
+	for module in . $(MODULES); do (cd $$module && "$$tool" run ./...) || failed=1; done; \
+	[ -z "$$failed" ]
 
 fmt: ## gofmt every Go file
 	@gofmt -l -w $$(git ls-files '*.go')
@@ -67,6 +71,7 @@ shellcheck: ## shellcheck every script
 vet: ## go vet for linux and for darwin
 	go vet ./...
 	GOOS=darwin GOARCH=arm64 go vet ./...
+	@for module in $(MODULES); do (cd $$module && go vet ./...); done
 
 unit: ## the tests of the packages that start no goroutine
 	@go run ./internal/dev/racepkgs -without | xargs -r go test -json | go run ./internal/dev/testsum
@@ -75,4 +80,4 @@ race: ## the tests of the packages that start goroutines, under the race detecto
 	@go run ./internal/dev/racepkgs | CGO_ENABLED=1 xargs -r go test -race -json | go run ./internal/dev/testsum
 
 e2e: ## the end-to-end tests, a module of their own
-	@if [ -f e2e/go.mod ]; then cd e2e && go test -json ./... | (cd .. && go run ./internal/dev/testsum); fi
+	@if [ -f e2e/go.mod ]; then (cd e2e && go test -json ./...) | go run ./internal/dev/testsum; fi

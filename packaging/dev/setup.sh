@@ -49,7 +49,7 @@ fi
 echo "setup: installing ${packages[*]}"
 export DEBIAN_FRONTEND=noninteractive
 log=$(mktemp)
-if ! { apt-get update -qq && apt-get install -qq -y --no-install-recommends "${packages[@]}"; } >"$log" 2>&1; then
+if ! { apt-get update -qq && apt-get install -o DPkg::Lock::Timeout=120 -qq -y --no-install-recommends "${packages[@]}"; } >"$log" 2>&1; then
   cat "$log" >&2
   rm -f "$log"
   exit 1
