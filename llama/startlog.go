@@ -25,18 +25,13 @@ var consequences = []string{
 var causes = []string{"error", "failed", "fail:", "couldn't", "could not", "cannot", "unable to", "invalid", "insufficient memory", "out of memory", "unknown", "terminate called", "assert"}
 
 // ParseStartError is the line of a failed start that says why, without the time and level before it:
-// the last error that is no mere consequence of an earlier one. When there is none it is the last
-// consequence, then the last line, then "".
+// the last error that is no mere consequence of an earlier one, else the last consequence. It is ""
+// when the log has no error: llama-server writes its log from a thread that a failing start may end
+// before it wrote everything, which happens on a busy machine.
 func ParseStartError(logTail []string) string {
-	last, consequence := "", ""
+	consequence := ""
 	for i := len(logTail) - 1; i >= 0; i-- {
 		level, message := splitLog(logTail[i])
-		if message == "" {
-			continue
-		}
-		if last == "" {
-			last = message
-		}
 		if !isError(level, message) {
 			continue
 		}
@@ -47,10 +42,7 @@ func ParseStartError(logTail []string) string {
 			consequence = message
 		}
 	}
-	if consequence != "" {
-		return consequence
-	}
-	return last
+	return consequence
 }
 
 func splitLog(line string) (level, message string) {

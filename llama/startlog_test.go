@@ -51,7 +51,7 @@ main: exiting due to model loading error
 0.00.005.241 E cmn  common_init_: failed to load model '/m/t.gguf'
 0.00.005.677 E srv  llama_server: exiting due to model loading error
 `, "srv llama_server: exiting due to model loading error"},
-		{"no error at all", "loading model\nAMX is not ready to be used!\n\n", "AMX is not ready to be used!"},
+		{"the log thread ended too early", "0.00.003.097 I srv          init: The UI is disabled\nAMX is not ready to be used!\n\n", ""},
 		{"nothing", "", ""},
 	} {
 		if got := ParseStartError(strings.Split(c.log, "\n")); got != c.want {
