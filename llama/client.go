@@ -26,6 +26,7 @@ type Client struct {
 
 	proven atomic.Bool // the listener knows our key and refuses another
 	active atomic.Int64
+	heard  atomic.Bool // since Health was asked, bytes came from the listener, HTTP or not
 
 	mu     sync.Mutex
 	conns  map[net.Conn]struct{}
@@ -72,10 +73,18 @@ func (c *Client) dial(ctx context.Context, network, addr string) (net.Conn, erro
 	return t, nil
 }
 
-// tracked is a connection that leaves its owner's list when it is closed.
+// tracked is a connection that tells its owner when it hears something and when it is closed.
 type tracked struct {
 	net.Conn
 	owner *Client
+}
+
+func (t *tracked) Read(p []byte) (int, error) {
+	n, err := t.Conn.Read(p)
+	if n > 0 {
+		t.owner.heard.Store(true)
+	}
+	return n, err
 }
 
 func (t *tracked) Close() error {

@@ -50,9 +50,10 @@ func (s State) String() string {
 // /health is open to everybody, so 200 there proves nothing: the first time, the listener must also
 // refuse a random key and accept ours on /props. What does not is Foreign, and must not be sent work.
 func (c *Client) Health(ctx context.Context) (State, error) {
+	c.heard.Store(false)
 	status, answer, err := c.fetch(ctx, http.MethodGet, "/health", "", nil)
 	if err != nil {
-		return stateOf(ctx, err), err
+		return c.stateOf(ctx, err), err
 	}
 	switch status {
 	case http.StatusOK:
@@ -77,7 +78,7 @@ func (c *Client) prove(ctx context.Context) (State, error) {
 	} {
 		status, _, err := c.fetch(ctx, http.MethodGet, "/props", challenge.key, nil)
 		if err != nil {
-			return stateOf(ctx, err), err
+			return c.stateOf(ctx, err), err
 		}
 		if status == http.StatusServiceUnavailable {
 			return Loading, nil
@@ -96,18 +97,22 @@ func (c *Client) foreign(format string, args ...any) error {
 }
 
 // stateOf reads the state from a failed request.
-func stateOf(ctx context.Context, err error) State {
-	var dialed *net.OpError
+func (c *Client) stateOf(ctx context.Context, err error) State {
 	switch {
 	case errors.Is(err, syscall.ECONNREFUSED):
 		return Refused
 	case ctx.Err() != nil:
 		return Silent
-	case errors.Is(err, errClosed), errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF),
-		errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE), errors.As(err, &dialed):
-		return Unreachable
+	case c.heard.Load() && !broken(err) && !c.proven.Load():
+		return Foreign // it said something, and that was no HTTP
 	}
-	return Foreign // connected, answered, and it was no HTTP
+	return Unreachable
+}
+
+// broken says that the connection ended under the request, as when the server dies.
+func broken(err error) bool {
+	var op *net.OpError
+	return errors.Is(err, errClosed) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.As(err, &op)
 }
 
 // Props is what a server says it serves.
