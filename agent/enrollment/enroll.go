@@ -1,0 +1,159 @@
+package enrollment
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/gofrs/flock"
+
+	"interlock.sh/client"
+	"interlock.sh/fault"
+	"interlock.sh/fleet"
+)
+
+// Request is what the install line says.
+type Request struct {
+	Origin       string
+	Group        string // name or id
+	Role         fleet.Role
+	Runtime      fleet.Runtime
+	Key          string // bootstrap key; may be empty on a machine that is enrolled
+	Pin          string
+	InsecureHTTP bool
+	Name         string // of the machine
+	HostID       string
+	Host         fleet.HostFacts
+	Version      string
+}
+
+// Result says what Enroll did.
+type Result struct {
+	Enrollment
+	Kept bool   // the credential that was there is kept, no key was exchanged
+	Note string // why, when a key was given
+}
+
+// Enroll makes this machine a member of a group, or finds that it is one. A machine with the same
+// origin, group and role keeps its credential, whatever key is given, unless the control plane answers
+// that the credential is revoked or the folder came from another computer. Only one enrollment runs on
+// a machine at a time.
+func (h Home) Enroll(ctx context.Context, req Request) (Result, error) {
+	if err := req.check(); err != nil {
+		return Result{}, err
+	}
+	if err := os.MkdirAll(string(h), 0o700); err != nil {
+		return Result{}, fmt.Errorf("make %s: %w", h, err)
+	}
+	lock := flock.New(filepath.Join(string(h), "enroll.lock"))
+	if err := lock.Lock(); err != nil {
+		return Result{}, fmt.Errorf("wait for another enrollment: %w", err)
+	}
+	defer lock.Unlock() //nolint:errcheck // closing the file releases it as well
+	old, found, err := h.enrolled(req)
+	if err != nil {
+		return Result{}, err
+	}
+	if !found {
+		return h.exchange(ctx, req)
+	}
+	if old.HostID != req.HostID && old.HostID != "" {
+		res, err := h.exchange(ctx, req)
+		res.Note = "the folder came from another computer; this one is enrolled by itself"
+		return res, err
+	}
+	note, again, err := old.stands(ctx, req)
+	if err != nil {
+		return Result{}, err
+	}
+	if again {
+		res, err := h.exchange(ctx, req)
+		res.Note = note
+		return res, err
+	}
+	return Result{Enrollment: old, Kept: true, Note: note}, nil
+}
+
+func (r *Request) check() error {
+	r.Origin = strings.TrimRight(r.Origin, "/")
+	if r.Runtime == "" {
+		r.Runtime = fleet.LlamaCpp
+	}
+	switch {
+	case r.Origin == "":
+		return fault.New(fault.Invalid, "no control plane is named").WithField("url").WithHint("--url https://…")
+	case r.Group == "":
+		return fault.New(fault.Invalid, "no group is named").WithField("group").WithHint("--group <name or id>")
+	case !r.Role.Valid():
+		return fault.New(fault.Invalid, "role %q is neither client nor trainer", r.Role).WithField("role")
+	case !r.Runtime.Valid():
+		return fault.New(fault.Invalid, "runtime %q is neither %s nor %s", r.Runtime, fleet.LlamaCpp, fleet.MLXLM).WithField("runtime")
+	}
+	return nil
+}
+
+// enrolled finds the enrollment of the same origin, group and role.
+func (h Home) enrolled(req Request) (Enrollment, bool, error) {
+	all, err := h.List()
+	if err != nil {
+		return Enrollment{}, false, err
+	}
+	for _, e := range all {
+		if e.Origin == req.Origin && e.Role == req.Role && (e.Group == req.Group || e.GroupName == req.Group) {
+			return e, true, nil
+		}
+	}
+	return Enrollment{}, false, nil
+}
+
+// stands asks the control plane whether the stored credential is still good. A control plane that
+// cannot be reached is no reason to throw a credential away.
+func (e Enrollment) stands(ctx context.Context, req Request) (note string, again bool, err error) {
+	c, err := e.Client(req.Version)
+	if err != nil {
+		return "", false, err
+	}
+	defer c.Close()
+	_, err = c.Self(ctx)
+	switch {
+	case err == nil && req.Key != "":
+		return "this machine is enrolled already: it keeps its credential, the key was not used", false, nil
+	case err == nil:
+		return "", false, nil
+	case errors.Is(err, fault.Revoked) && req.Key != "":
+		return "the earlier credential was revoked; the key was exchanged for a new one", true, nil
+	case errors.Is(err, fault.Revoked):
+		return "", false, fault.New(fault.Revoked, "the credential of this machine was revoked").
+			WithHint("print a fresh line: interlock models key rotate %s", req.Role)
+	}
+	return fmt.Sprintf("the control plane could not be asked (%v): the credential is kept", err), false, nil
+}
+
+// exchange trades the bootstrap key, once.
+func (h Home) exchange(ctx context.Context, req Request) (Result, error) {
+	if req.Key == "" {
+		return Result{}, fault.New(fault.Unauthenticated, "this machine is not enrolled in %s at %s, and no key was given", req.Group, req.Origin).
+			WithHint("export INTERLOCK_MODEL_KEY first; print a fresh line with: interlock models key rotate %s", req.Role)
+	}
+	c, err := client.New(client.Options{
+		BaseURL: req.Origin, Credential: req.Key, Pin: req.Pin, InsecureHTTP: req.InsecureHTTP, UserAgent: "interlock-agent/" + req.Version,
+	})
+	if err != nil {
+		return Result{}, err
+	}
+	defer c.Close()
+	out, err := c.Enroll(ctx, fleet.EnrollRequest{
+		Group: req.Group, Role: req.Role, Runtime: req.Runtime, Name: req.Name, HostID: req.HostID, Host: req.Host, Version: req.Version,
+	})
+	if err != nil {
+		return Result{}, err
+	}
+	e := Enrollment{
+		Home: h, Group: out.Group, GroupName: out.GroupName, Project: out.Project, Origin: req.Origin, Pin: req.Pin, InsecureHTTP: req.InsecureHTTP,
+		Role: out.Role, Runtime: out.Runtime, Machine: out.Machine, Name: req.Name, HostID: req.HostID,
+	}
+	return Result{Enrollment: e}, e.save(out.Credential)
+}

@@ -1,0 +1,188 @@
+package enrollment
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"interlock.sh/client"
+	"interlock.sh/fault"
+	"interlock.sh/fleet"
+	"interlock.sh/internal/atomicfile"
+)
+
+const schema = 1
+
+// Enrollment is one group and role on this machine.
+type Enrollment struct {
+	Home         Home          `json:"-"`
+	Group        string        `json:"modelId"`
+	GroupName    string        `json:"name"`
+	Project      string        `json:"project"`
+	Origin       string        `json:"origin"`
+	Pin          string        `json:"pin,omitempty"`
+	InsecureHTTP bool          `json:"insecureHttp,omitempty"`
+	Role         fleet.Role    `json:"role"`
+	Runtime      fleet.Runtime `json:"runtime"`
+	Machine      string        `json:"machine"`
+	Name         string        `json:"machineName"`
+	HostID       string        `json:"hostId"`
+}
+
+// groupFile is group.json: what all roles of a group share.
+type groupFile struct {
+	Schema       int    `json:"schema"`
+	Group        string `json:"modelId"`
+	Name         string `json:"name"`
+	Project      string `json:"project"`
+	Origin       string `json:"origin"`
+	Pin          string `json:"pin,omitempty"`
+	InsecureHTTP bool   `json:"insecureHttp,omitempty"`
+}
+
+// roleFile is roles/<role>/role.json: what one machine is in its group.
+type roleFile struct {
+	Schema  int           `json:"schema"`
+	Role    fleet.Role    `json:"role"`
+	Runtime fleet.Runtime `json:"runtime"`
+	Machine string        `json:"machine"`
+	Name    string        `json:"name"`
+	HostID  string        `json:"hostId"`
+}
+
+// Load reads one enrollment; fs.ErrNotExist when it is not there.
+func (h Home) Load(group string, role fleet.Role) (Enrollment, error) {
+	var g groupFile
+	var r roleFile
+	if err := readJSON(filepath.Join(h.Group(group), "group.json"), &g); err != nil {
+		return Enrollment{}, err
+	}
+	if err := readJSON(filepath.Join(h.Role(group, role), "role.json"), &r); err != nil {
+		return Enrollment{}, err
+	}
+	return Enrollment{
+		Home: h, Group: g.Group, GroupName: g.Name, Project: g.Project, Origin: g.Origin, Pin: g.Pin, InsecureHTTP: g.InsecureHTTP,
+		Role: r.Role, Runtime: r.Runtime, Machine: r.Machine, Name: r.Name, HostID: r.HostID,
+	}, nil
+}
+
+func readJSON(path string, into any) error {
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	var v struct {
+		Schema int `json:"schema"`
+	}
+	if err := json.Unmarshal(b, &v); err != nil {
+		return fault.Wrap(err, fault.Invalid, "%s is damaged: %v", path, err).WithHint("restore it, or enroll again with a fresh key")
+	}
+	if v.Schema != schema {
+		return fault.New(fault.Invalid, "%s has schema %d; this version reads %d", path, v.Schema, schema).WithHint("use the version that wrote it, or a newer one")
+	}
+	return json.Unmarshal(b, into)
+}
+
+// Dir is the folder of the role.
+func (e Enrollment) Dir() string { return e.Home.Role(e.Group, e.Role) }
+
+// save writes the enrollment with its credential; the credential last, so that an enrollment that broke
+// off is none.
+func (e Enrollment) save(credential string) error {
+	if err := os.MkdirAll(e.Dir(), 0o700); err != nil {
+		return fmt.Errorf("make %s: %w", e.Dir(), err)
+	}
+	files := []struct {
+		path string
+		v    any
+	}{
+		{filepath.Join(e.Home.Group(e.Group), "group.json"), groupFile{schema, e.Group, e.GroupName, e.Project, e.Origin, e.Pin, e.InsecureHTTP}},
+		{filepath.Join(e.Dir(), "role.json"), roleFile{schema, e.Role, e.Runtime, e.Machine, e.Name, e.HostID}},
+	}
+	for _, f := range files {
+		b, err := json.MarshalIndent(f.v, "", "  ")
+		if err != nil {
+			return err
+		}
+		if err := atomicfile.Write(f.path, append(b, '\n'), 0o600); err != nil {
+			return err
+		}
+	}
+	env, err := e.Env()
+	if err != nil && !os.IsNotExist(err) {
+		return err
+	}
+	if env == nil {
+		env = Env{}
+	}
+	env[envCredential] = credential
+	return env.write(e.envPath())
+}
+
+// Env is the role's environment file: the credential and the owner's settings, read by the agent
+// itself on every system and handed to no child.
+type Env map[string]string
+
+// The variables of the environment file.
+const (
+	envCredential  = "INTERLOCK_MACHINE_CREDENTIAL"
+	EnvLlamaServer = "LLAMA_SERVER"     // path of the llama-server to use
+	EnvAllowRemote = "LLM_ALLOW_REMOTE" // 1 lets a model server bind off loopback
+)
+
+func (e Enrollment) envPath() string { return filepath.Join(e.Dir(), "worker.env") }
+
+// Env reads the environment file. One that others may read is refused.
+func (e Enrollment) Env() (Env, error) {
+	path := e.envPath()
+	st, err := os.Stat(path)
+	if err != nil {
+		return nil, err
+	}
+	if st.Mode().Perm()&0o077 != 0 {
+		return nil, fault.New(fault.Invalid, "%s has mode %v; others could read the credential", path, st.Mode().Perm()).WithHint("chmod 600 %s", path)
+	}
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	env := Env{}
+	for i, line := range strings.Split(string(b), "\n") {
+		line = strings.TrimSpace(line)
+		if line == "" || strings.HasPrefix(line, "#") {
+			continue
+		}
+		k, v, ok := strings.Cut(line, "=")
+		if !ok {
+			return nil, fault.New(fault.Invalid, "%s line %d is no NAME=value", path, i+1)
+		}
+		env[strings.TrimSpace(k)] = strings.TrimSpace(v)
+	}
+	return env, nil
+}
+
+func (v Env) write(path string) error {
+	var b strings.Builder
+	b.WriteString("# Read by interlock agent. Keep it to yourself: it holds this machine's credential.\n")
+	b.WriteString(envCredential + "=" + v[envCredential] + "\n")
+	for k, val := range v {
+		if k != envCredential {
+			b.WriteString(k + "=" + val + "\n")
+		}
+	}
+	return atomicfile.Write(path, []byte(b.String()), 0o600)
+}
+
+// Client connects as this machine.
+func (e Enrollment) Client(version string) (*client.Client, error) {
+	env, err := e.Env()
+	if err != nil {
+		return nil, fmt.Errorf("read the machine credential: %w", err)
+	}
+	return client.New(client.Options{
+		BaseURL: e.Origin, Credential: env[envCredential], Pin: e.Pin, InsecureHTTP: e.InsecureHTTP,
+		UserAgent: "interlock-agent/" + version,
+	})
+}

@@ -1,0 +1,145 @@
+// Package enrollment is what a machine keeps on disk of its enrollments: the folders under
+// ~/.nightshift, the identity of each group and role, and the machine credential. It exchanges a
+// bootstrap key for that credential, once. It runs nothing.
+//
+//	~/.nightshift/
+//	├── app/<version>/, app/current      the program
+//	├── cache/blobs/<sha256>             model files, once a machine
+//	├── ledger.json                      memory promised to model servers, all groups
+//	└── groups/<modelId>/
+//	    ├── group.json                   origin and identity, no secret
+//	    ├── roles/<client|trainer>/      worker.env (0600, the credential), role.json, logs, run
+//	    └── versions/<deploymentId>/     links into the cache
+package enrollment
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+
+	"interlock.sh/fault"
+	"interlock.sh/fleet"
+)
+
+// Home is the folder that holds everything of the agent on one machine.
+type Home string
+
+// EnvHome is the environment variable that moves the home of the agent.
+const EnvHome = "NIGHTSHIFT_HOME"
+
+// DefaultHome is $NIGHTSHIFT_HOME, else ~/.nightshift.
+func DefaultHome() (Home, error) {
+	if h := os.Getenv(EnvHome); h != "" {
+		return Home(h), nil
+	}
+	h, err := os.UserHomeDir()
+	if err != nil {
+		return "", fault.Wrap(err, fault.Invalid, "the home folder of this user is not known").WithHint("set HOME, or %s", EnvHome)
+	}
+	return Home(filepath.Join(h, ".nightshift")), nil
+}
+
+// Group is the folder of a group.
+func (h Home) Group(id string) string { return filepath.Join(string(h), "groups", id) }
+
+// Role is the folder of a role in a group.
+func (h Home) Role(id string, role fleet.Role) string {
+	return filepath.Join(h.Group(id), "roles", string(role))
+}
+
+// Version is the folder of a deployment's files: links into the cache.
+func (h Home) Version(group, deployment string) string {
+	return filepath.Join(h.Group(group), "versions", deployment)
+}
+
+// Blobs is the shared cache of model files, named by digest.
+func (h Home) Blobs() string { return filepath.Join(string(h), "cache", "blobs") }
+
+// Ledger is the file of promised memory.
+func (h Home) Ledger() string { return filepath.Join(string(h), "ledger.json") }
+
+// maxSocket is the longest path that every system binds a unix socket at, with room for the zero.
+const maxSocket = 100
+
+// Socket is the local API of a role's agent. The path is short and hashed, since a socket's path may
+// have 104 bytes only; a home that is too deep gets a private folder in the temporary folder.
+func (h Home) Socket(group string, role fleet.Role) (string, error) {
+	sum := sha256.Sum256([]byte(string(h) + "\x00" + group + "\x00" + string(role)))
+	name := hex.EncodeToString(sum[:6])
+	dir := filepath.Join(string(h), "run")
+	if len(dir)+1+len(name) > maxSocket {
+		dir = filepath.Join("/tmp", "nightshift-"+strconv.Itoa(os.Getuid()))
+	}
+	if err := privateDir(dir); err != nil {
+		return "", err
+	}
+	return filepath.Join(dir, name), nil
+}
+
+// privateDir makes a folder for this user alone, and refuses one that is not.
+func privateDir(dir string) error {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return fmt.Errorf("make %s: %w", dir, err)
+	}
+	st, err := os.Lstat(dir)
+	if err != nil {
+		return fmt.Errorf("look at %s: %w", dir, err)
+	}
+	if !st.IsDir() || st.Mode().Perm()&0o077 != 0 || !ownedByUser(st) {
+		return fault.New(fault.Invalid, "%s is not a folder of this user alone (mode %v)", dir, st.Mode()).WithHint("remove it, or: chmod 700 %s", dir)
+	}
+	return nil
+}
+
+// List finds every enrolled group and role. A folder that is no enrollment is passed over.
+func (h Home) List() ([]Enrollment, error) {
+	groups, err := os.ReadDir(filepath.Join(string(h), "groups"))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("list groups: %w", err)
+	}
+	var out []Enrollment
+	for _, g := range groups {
+		for _, role := range []fleet.Role{fleet.RoleClient, fleet.RoleTrainer} {
+			e, err := h.Load(g.Name(), role)
+			if errors.Is(err, fs.ErrNotExist) {
+				continue
+			}
+			if err != nil {
+				return out, err
+			}
+			out = append(out, e)
+		}
+	}
+	return out, nil
+}
+
+// Find is the enrollment that a person means by a group's id or name and a role. Empty words match
+// everything; the result must be one.
+func (h Home) Find(group string, role fleet.Role) (Enrollment, error) {
+	all, err := h.List()
+	if err != nil {
+		return Enrollment{}, err
+	}
+	var found []Enrollment
+	for _, e := range all {
+		if (group == "" || group == e.Group || group == e.GroupName) && (role == "" || role == e.Role) {
+			found = append(found, e)
+		}
+	}
+	switch len(found) {
+	case 1:
+		return found[0], nil
+	case 0:
+		return Enrollment{}, fault.New(fault.NotFound, "this machine is not enrolled in group %q with role %q", group, role).
+			WithHint("paste the install line that `interlock models key rotate` prints")
+	}
+	return Enrollment{}, fault.New(fault.Invalid, "this machine has %d enrollments; say which", len(found)).WithHint("--group <id> --role <client|trainer>")
+}
