@@ -1,0 +1,99 @@
+package pages
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/charmbracelet/lipgloss"
+
+	"interlock.sh/fleet"
+	"interlock.sh/tui/look"
+	"interlock.sh/tui/text"
+)
+
+// nameOf is what people call a machine, cleaned.
+func nameOf(m fleet.Machine) string {
+	if n := strings.TrimSpace(text.Clean(m.Name)); n != "" {
+		return n
+	}
+	return text.Clean(m.ID)
+}
+
+func groupRole(m fleet.Machine) string {
+	name := m.GroupName
+	if name == "" {
+		name = m.Group
+	}
+	return text.Clean(name) + "/" + text.Clean(string(m.Role))
+}
+
+// models names what a machine runs: the first alias, and how many more.
+func models(m fleet.Machine) string {
+	switch n := len(m.Deployments); n {
+	case 0:
+		return text.Unknown
+	case 1:
+		return text.Clean(m.Deployments[0].Alias)
+	default:
+		return fmt.Sprintf("%s +%d", text.Clean(m.Deployments[0].Alias), n-1)
+	}
+}
+
+// load is how many slots of serving models are busy, of how many. Without a serving model nothing is
+// known.
+func load(m fleet.Machine) (busy, slots int, known bool) {
+	for _, d := range m.Deployments {
+		if d.State.Serving() && d.Slots > 0 {
+			busy, slots, known = busy+d.Busy, slots+d.Slots, true
+		}
+	}
+	return busy, slots, known
+}
+
+func slotWords(busy, slots int, known bool) string {
+	if !known {
+		return text.Unknown
+	}
+	return fmt.Sprintf("%d/%d", busy, slots)
+}
+
+// speed is the rate of the first model that has one: rates of several models are no sum.
+func speed(m fleet.Machine) *float64 {
+	for _, d := range m.Deployments {
+		if d.TokensPerSecond != nil {
+			return d.TokensPerSecond
+		}
+	}
+	return nil
+}
+
+func memoryUsed(h fleet.HostFacts) *int64 {
+	if h.MemoryTotal == nil || h.MemoryFree == nil {
+		return nil
+	}
+	used := max(*h.MemoryTotal-*h.MemoryFree, 0)
+	return &used
+}
+
+func memoryWords(h fleet.HostFacts) string { return text.Share(memoryUsed(h), h.MemoryTotal) }
+
+// stateWords is a state with its mark, and the style of both.
+func stateWords(s look.Style, state fleet.State) (string, lipgloss.Style) {
+	mark, style := s.Machine(state)
+	return mark + " " + text.Clean(state.String()), style
+}
+
+// rank orders states by how much they want a person.
+func rank(state fleet.State) int {
+	order := []fleet.StateKind{
+		fleet.StateParked, fleet.StateBlocked, fleet.StateUnsupported, fleet.StateOffline, fleet.StatePaused,
+		fleet.StateDraining, fleet.StateEnrolling, fleet.StateDownloading, fleet.StateLoading, fleet.StateIdle,
+		fleet.StateFull, fleet.StateReady,
+	}
+	for i, k := range order {
+		if k == state.Kind {
+			return i
+		}
+	}
+	return len(order)
+}
