@@ -11,7 +11,7 @@ export GOFLAGS := -trimpath -buildvcs=false
 export KEEP
 
 VERSION ?= 0.1.0-dev.g$(shell git rev-parse --short=12 HEAD 2>/dev/null || echo unknown)
-LDFLAGS := -s -w -X interlock.sh/cli.Version=$(VERSION)
+LDFLAGS := -s -w -X interlock.sh/cli.Version=$(VERSION) -X main.version=$(VERSION)
 COMMANDS := interlock interlock-tui
 PLATFORMS := linux-amd64 linux-arm64 darwin-amd64 darwin-arm64
 ASSETS := dist/assets
