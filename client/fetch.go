@@ -112,7 +112,10 @@ func (d *download) run(ctx context.Context) error {
 		if err == nil {
 			continue
 		}
-		if ctx.Err() != nil || !retryable(err) {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		if !retryable(err) {
 			return err
 		}
 		if err := pauseTry(ctx, d.t, &d.back, err); err != nil {

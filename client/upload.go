@@ -145,7 +145,7 @@ type uploader struct {
 	up      uploadState
 	chunk   int64
 	proven  bool // a chunk of the current size went through
-	resumed bool // bytes of an earlier try are part of it
+	resumed bool // bytes of an earlier try or connection are part of it
 	asked   bool // whether the server has the digest already
 	again   int  // how often it began again after the server lost or refused the bytes
 }
@@ -287,6 +287,7 @@ func (u *uploader) recover(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return err
 	}
+	u.c.log.DebugContext(ctx, "upload goes on after a failure", "offset", u.up.Offset, "chunk", u.chunk, "after", err)
 	var f *fault.Error
 	switch {
 	case !errors.As(err, &f):
@@ -325,6 +326,7 @@ func (u *uploader) locate(ctx context.Context) error {
 		if now.Offset > u.up.Offset {
 			u.back.Reset()
 		}
+		u.resumed = true
 		u.up.Offset = now.Offset
 		u.t.Progress(now.Offset, u.size)
 		return nil
