@@ -138,6 +138,12 @@ func (d *fakeDriver) Command(at Endpoint) (Command, error) {
 }
 
 func (d *fakeDriver) Ready(ctx context.Context, at Endpoint) error {
+	// While a server loads it answers 503 whatever the key, so that comes first.
+	if code, _, err := request(ctx, "GET", at, "/health", "", ""); err != nil {
+		return err
+	} else if code == http.StatusServiceUnavailable {
+		return ErrLoading
+	}
 	if code, _, err := request(ctx, "GET", at, "/props", "not "+at.Key, ""); err != nil {
 		return err
 	} else if code != http.StatusUnauthorized {
@@ -147,8 +153,6 @@ func (d *fakeDriver) Ready(ctx context.Context, at Endpoint) error {
 	switch {
 	case err != nil:
 		return err
-	case code == http.StatusServiceUnavailable:
-		return ErrLoading
 	case code != http.StatusOK:
 		return fmt.Errorf("%w: it answers %d to our key", ErrForeign, code)
 	}
@@ -173,7 +177,7 @@ func (d *fakeDriver) Alive(ctx context.Context, at Endpoint) error {
 		ctx, cancel = context.WithTimeout(ctx, d.wait)
 		defer cancel()
 	}
-	code, body, err := request(ctx, "POST", at, "/v1/chat/completions", at.Key, `{"messages":[{"content":"hi"}],"max_tokens":1}`)
+	code, body, err := request(ctx, "POST", at, "/v1/chat/completions", at.Key, `{"messages":[{"role":"user","content":"hi"}],"max_tokens":1}`)
 	if err == nil && code != http.StatusOK {
 		err = fmt.Errorf("the probe answers %d: %s", code, body)
 	}
@@ -238,7 +242,7 @@ func request(ctx context.Context, method string, at Endpoint, path, key, body st
 // openStream begins a chat stream and reads its first bytes.
 func openStream(t *testing.T, at Endpoint) *http.Response {
 	t.Helper()
-	resp, err := open(t.Context(), "POST", at, "/v1/chat/completions", at.Key, `{"messages":[{"content":"hi"}],"stream":true}`)
+	resp, err := open(t.Context(), "POST", at, "/v1/chat/completions", at.Key, `{"messages":[{"role":"user","content":"hi"}],"stream":true}`)
 	if err != nil {
 		t.Fatal(err)
 	}

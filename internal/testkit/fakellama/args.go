@@ -13,6 +13,7 @@ type options struct {
 	port, ctx, slots   int
 	keys               []string
 	help, version      bool
+	devices, metrics   bool
 }
 
 // valued are the flags that take a value and that the fake accepts, whether it heeds them or not.
@@ -32,13 +33,15 @@ var valued = map[string]func(*options, string) error{
 	"--reasoning-format": nil, "--reasoning-budget": nil, "-lv": nil, "--verbosity": nil, "-s": nil, "--seed": nil,
 	"--temp": nil, "-n": nil, "--predict": nil, "--n-predict": nil, "-dev": nil, "--device": nil, "--slot-save-path": nil,
 	"-mg": nil, "--main-gpu": nil, "-sm": nil, "--split-mode": nil, "-ts": nil, "--tensor-split": nil, "--lora": nil,
+	"-cram": nil, "--cache-ram": nil, "-fit": nil, "--fit": nil, "--override-kv": nil, "--sleep-idle-seconds": nil,
 }
 
 // switches are the flags without a value.
 var switches = map[string]func(*options){
 	"-h": func(o *options) { o.help = true }, "--help": func(o *options) { o.help = true },
 	"--version":    func(o *options) { o.version = true },
-	"--embeddings": nil, "--embedding": nil, "--metrics": nil,
+	"--embeddings": nil, "--embedding": nil,
+	"--metrics": func(o *options) { o.metrics = true }, "--list-devices": func(o *options) { o.devices = true },
 	"--jinja": nil, "--no-jinja": nil, "--mlock": nil, "--no-mmap": nil, "--slots": nil, "--no-slots": nil, "--no-webui": nil,
 	"--offline": nil, "--no-warmup": nil, "-cb": nil, "--cont-batching": nil, "--log-timestamps": nil, "--log-prefix": nil,
 	"--log-disable": nil, "-v": nil, "--verbose": nil, "--no-context-shift": nil, "--context-shift": nil, "--props": nil,
@@ -98,7 +101,7 @@ func parse(args []string) (options, error) {
 			}
 		}
 	}
-	if o.model == "" && !o.help && !o.version {
+	if o.model == "" && !o.help && !o.version && !o.devices {
 		return o, fmt.Errorf("error: --model is required")
 	}
 	if o.alias == "" {
@@ -127,12 +130,14 @@ const helpText = `usage: llama-server [options]
 --mlock                                 force system to keep model in RAM rather than swapping or compressing
 --no-mmap                               do not memory-map model
 -ngl,  --gpu-layers, --n-gpu-layers N   max. number of layers to store in VRAM
+--list-devices                          print list of available devices and exit
 -m,    --model FNAME                    model path to load (env: LLAMA_ARG_MODEL)
 --log-disable                           Log disable
 --offline                               Offline mode: forces use of cache, prevents network access
 
 ----- example-specific params -----
 
+-cram, --cache-ram N                    set the maximum cache size in MiB (default: 8192)
 -np,   --parallel N                     number of server slots (default: -1, -1 = auto)
                                         (env: LLAMA_ARG_N_PARALLEL)
 -a,    --alias STRING                   set alias for model name (to be used by REST API)

@@ -104,9 +104,14 @@ func (f *fake) begin(w http.ResponseWriter, r *http.Request) (*answer, func()) {
 		<-r.Context().Done()
 		return nil, nil
 	}
+	f.waiting.Add(1)
+	defer f.waiting.Add(-1)
 	select {
 	case f.slots <- struct{}{}:
-		return a, func() { <-f.slots }
+		return a, func() {
+			<-f.slots
+			f.millis.Add(time.Since(a.began).Milliseconds())
+		}
 	case <-r.Context().Done():
 		return nil, nil
 	}
@@ -142,7 +147,7 @@ func (a *answer) generate(r *http.Request, say func(field, piece string) error) 
 			return "", r.Context().Err()
 		case <-time.After(time.Duration(a.f.cfg.TokenMS) * time.Millisecond):
 		}
-		a.sent++
+		a.count()
 		field, piece := "reasoning_content", ""
 		if i < len(reasoning) {
 			piece = reasoning[i]
@@ -167,6 +172,12 @@ func (a *answer) collect(r *http.Request) (text, finish string, err error) {
 	return b.String(), finish, err
 }
 
+// count counts a token that was generated.
+func (a *answer) count() {
+	a.sent++
+	a.f.tokens.Add(1)
+}
+
 // toolCall is the scripted call, when the request offered tools.
 func (a *answer) toolCall() *ToolCall {
 	if len(a.req.Tools) == 0 {
@@ -180,7 +191,7 @@ func (a *answer) whole(w http.ResponseWriter, r *http.Request) {
 	message := map[string]any{"role": "assistant"}
 	finish := "tool_calls"
 	if call := a.toolCall(); call != nil {
-		a.sent++
+		a.count()
 		message["content"] = nil
 		message["tool_calls"] = []any{callBody(call, false)}
 	} else {

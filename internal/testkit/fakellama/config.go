@@ -73,7 +73,8 @@ type ToolCall struct {
 }
 
 // Command is how to start the fake without a wrapper: the program's path, and the environment entries
-// to add. The arguments are llama-server's own.
+// to add. The arguments are llama-server's own. A process of the same test binary that only passes this
+// environment on must look at its arguments before it calls MaybeRun.
 func Command(cfg Config) (path string, env []string) {
 	path, err := os.Executable()
 	if err != nil {

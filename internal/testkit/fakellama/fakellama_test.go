@@ -60,6 +60,11 @@ func startAt(t *testing.T, port int, cfg Config, more ...string) *server {
 		"--host", "127.0.0.1", "--port", fmt.Sprint(port), "--api-key-file", keys,
 		"-m", "model.gguf", "--alias", "tiny", "-c", "2048", "-np", "2", "-t", "1", "--jinja",
 	}, more...)
+	return startWith(t, port, cfg, args)
+}
+
+func startWith(t *testing.T, port int, cfg Config, args []string) *server {
+	t.Helper()
 	s := &server{
 		t: t, cmd: exec.Command(Install(t, cfg), args...), out: &bytes.Buffer{},
 		base: fmt.Sprintf("http://127.0.0.1:%d", port), done: make(chan struct{}),

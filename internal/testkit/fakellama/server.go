@@ -27,6 +27,9 @@ type fake struct {
 	build   string
 	loading atomic.Bool
 	asked   atomic.Int64 // completions so far
+	waiting atomic.Int64 // completions without a slot
+	tokens  atomic.Int64 // generated so far
+	millis  atomic.Int64 // that generating them took
 	slots   chan struct{}
 	crash   chan Crash
 }
@@ -44,6 +47,9 @@ func run(cfg Config, args []string) int {
 		return 0
 	case opt.version:
 		logf("version: %s (pypi)\nbuilt with fakellama for this machine", f.build)
+		return 0
+	case opt.devices:
+		fmt.Println("Available devices:")
 		return 0
 	}
 	f.opt, f.slots = opt, make(chan struct{}, max(1, opt.slots))
@@ -136,18 +142,23 @@ func (f *fake) handler() http.Handler {
 	mux.HandleFunc("POST /v1/chat/completions", f.chat)
 	mux.HandleFunc("POST /completion", f.completion)
 	mux.HandleFunc("POST /v1/embeddings", f.unsupported("This server does not support embeddings. Start it with `--embeddings`"))
-	mux.HandleFunc("GET /metrics", f.unsupported("This server does not support metrics endpoint. Start it with `--metrics`"))
+	metrics := f.unsupported("This server does not support metrics endpoint. Start it with `--metrics`")
+	if f.opt.metrics {
+		metrics = f.metrics
+	}
+	mux.HandleFunc("GET /metrics", metrics)
 	mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) {
 		writeError(w, http.StatusNotFound, "File Not Found", "not_found_error", nil)
 	})
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Server", "llama.cpp")
-		if r.URL.Path != "/health" && !f.authorized(r) {
-			writeError(w, http.StatusUnauthorized, "Invalid API Key", "authentication_error", nil)
-			return
-		}
+		// Seen on a real build: while it loads it does not look at the key.
 		if f.loading.Load() {
 			writeError(w, http.StatusServiceUnavailable, "Loading model", "unavailable_error", nil)
+			return
+		}
+		if r.URL.Path != "/health" && !f.authorized(r) {
+			writeError(w, http.StatusUnauthorized, "Invalid API Key", "authentication_error", nil)
 			return
 		}
 		mux.ServeHTTP(w, r)
@@ -189,6 +200,17 @@ func (f *fake) listSlots(w http.ResponseWriter, _ *http.Request) {
 		slots = append(slots, map[string]any{"id": i, "n_ctx": f.slotCtx(), "is_processing": i < len(f.slots)})
 	}
 	writeJSON(w, http.StatusOK, slots)
+}
+
+// metrics are the lines of the real server that our programs read.
+func (f *fake) metrics(w http.ResponseWriter, _ *http.Request) {
+	tokens, seconds := f.tokens.Load(), float64(f.millis.Load())/1000
+	w.Header().Set("Content-Type", "text/plain; version=0.0.4")
+	fmt.Fprintf(w, "# TYPE llamacpp:tokens_predicted_total counter\nllamacpp:tokens_predicted_total %d\n", tokens)
+	fmt.Fprintf(w, "# TYPE llamacpp:tokens_predicted_seconds_total counter\nllamacpp:tokens_predicted_seconds_total %g\n", seconds)
+	fmt.Fprintf(w, "# TYPE llamacpp:predicted_tokens_seconds gauge\nllamacpp:predicted_tokens_seconds %g\n", float64(tokens)/max(seconds, 0.001))
+	fmt.Fprintf(w, "# TYPE llamacpp:requests_processing gauge\nllamacpp:requests_processing %d\n", len(f.slots))
+	fmt.Fprintf(w, "# TYPE llamacpp:requests_deferred gauge\nllamacpp:requests_deferred %d\n", f.waiting.Load())
 }
 
 func (f *fake) unsupported(message string) http.HandlerFunc {

@@ -66,7 +66,7 @@ func (a *answer) streamCall(call *ToolCall, send func(map[string]any) error) (st
 	first := callBody(&ToolCall{Name: call.Name}, true)
 	rest := map[string]any{"index": 0, "function": map[string]any{"arguments": call.Arguments}}
 	for _, part := range []map[string]any{first, rest} {
-		a.sent++
+		a.count()
 		if err := send(map[string]any{"tool_calls": []any{part}}); err != nil {
 			return "", err
 		}
