@@ -92,8 +92,10 @@ func (s Spec) threads() (generate, batch int) {
 	return generate, batch
 }
 
-// maxContext bounds what is multiplied here; no model comes near it.
-const maxContext = 1 << 31
+const (
+	maxSlots   = 256     // llama.cpp's own limit of sequences
+	maxContext = 1 << 31 // of all slots together; no model comes near it
+)
 
 func (s Spec) check() error {
 	invalid := func(field, format string, args ...any) error {
@@ -106,8 +108,10 @@ func (s Spec) check() error {
 		return invalid("alias", "no alias given")
 	case s.Port < 1 || s.Port > 65535:
 		return invalid("port", "port must be 1 to 65535, not %d", s.Port)
-	case s.Slots < 1 || s.Slots > 1024:
-		return invalid("slots", "slots must be 1 to 1024, not %d", s.Slots)
+	case strings.Contains(s.Alias, ","):
+		return invalid("alias", "the alias %q has a comma, which llama-server takes for several names", s.Alias)
+	case s.Slots < 1 || s.Slots > maxSlots:
+		return invalid("slots", "slots must be 1 to %d, not %d", maxSlots, s.Slots)
 	case s.ContextLength < 1 || s.ContextLength > maxContext/s.Slots:
 		return invalid("contextLength", "contextLength must be 1 to %d for %d slots, not %d", maxContext/s.Slots, s.Slots, s.ContextLength)
 	case s.Threads < 0 || s.ThreadsBatch < 0:

@@ -76,16 +76,21 @@ func TestArgsNeverCarryTheKey(t *testing.T) {
 }
 
 func TestArgsRefusals(t *testing.T) {
-	for field, change := range map[string]func(*Spec){
-		"model":         func(s *Spec) { s.Model = "" },
-		"alias":         func(s *Spec) { s.Alias = "" },
-		"port":          func(s *Spec) { s.Port = 70000 },
-		"slots":         func(s *Spec) { s.Slots = 0 },
-		"contextLength": func(s *Spec) { s.ContextLength = maxContext },
-		"threads":       func(s *Spec) { s.Threads = -1 },
+	for _, c := range []struct {
+		field  string
+		change func(*Spec)
+	}{
+		{"model", func(s *Spec) { s.Model = "" }},
+		{"alias", func(s *Spec) { s.Alias = "" }},
+		{"alias", func(s *Spec) { s.Alias = "a,b" }},
+		{"port", func(s *Spec) { s.Port = 70000 }},
+		{"slots", func(s *Spec) { s.Slots = 0 }},
+		{"slots", func(s *Spec) { s.Slots = 257 }},
+		{"contextLength", func(s *Spec) { s.ContextLength = maxContext }},
+		{"threads", func(s *Spec) { s.Threads = -1 }},
 	} {
-		s := spec()
-		change(&s)
+		s, field := spec(), c.field
+		c.change(&s)
 		_, err := Args(knows(), s)
 		var coded *fault.Error
 		if !errors.As(err, &coded) || coded.Code != fault.Invalid || coded.Field != field {
