@@ -32,14 +32,15 @@ type event struct {
 // sum is what was seen so far.
 type sum struct {
 	passed, failed, skipped int
-	broken                  bool                // a package failed outside of its tests
+	broken                  bool                // something failed outside of a package
 	open                    map[string]bool     // packages that began and have not ended
+	failedIn                map[string]bool     // packages with a test that failed
 	output                  map[string][]string // by package and test, until it is known to have passed
 	out                     io.Writer
 }
 
 func run(in io.Reader, out io.Writer, countsFile string) (ok bool, err error) {
-	s := &sum{open: map[string]bool{}, output: map[string][]string{}, out: out}
+	s := &sum{open: map[string]bool{}, failedIn: map[string]bool{}, output: map[string][]string{}, out: out}
 	r := bufio.NewReader(in)
 	for {
 		line, err := r.ReadBytes('\n')
@@ -59,7 +60,7 @@ func run(in io.Reader, out io.Writer, countsFile string) (ok bool, err error) {
 		}
 	}
 	for p := range s.open {
-		s.broken = true
+		s.failed++
 		fmt.Fprintf(out, "FAIL  %s ended without a verdict\n%s", p, strings.Join(s.output[p+" "], ""))
 	}
 	fmt.Fprintf(out, "%d passed, %d failed, %d skipped\n", s.passed, s.failed, s.skipped)
@@ -93,20 +94,24 @@ func (s *sum) add(e event) {
 		delete(s.output, key)
 	case e.Action == "fail":
 		s.failed++
+		s.failedIn[e.Package] = true
 		fmt.Fprintf(s.out, "FAIL  %s\n%s", key, strings.Join(s.output[key], ""))
 		delete(s.output, key)
 	}
 }
 
 // endPackage prints a package's line. A package that failed prints all it said itself (a panic, a
-// race, a TestMain that gave up), and what its unfinished tests said.
+// race, a build, a TestMain that gave up), and what its unfinished tests said; when none of its tests is
+// to blame, the package itself counts as a failure.
 func (s *sum) endPackage(e event, key string) {
 	delete(s.open, e.Package)
 	switch e.Action {
 	case "pass":
 		fmt.Fprintf(s.out, "ok    %s %.1fs\n", e.Package, e.Elapsed)
 	case "fail":
-		s.broken = true
+		if !s.failedIn[e.Package] {
+			s.failed++
+		}
 		for k, lines := range s.output {
 			if k != key && strings.HasPrefix(k, e.Package+" ") {
 				fmt.Fprintf(s.out, "%s", strings.Join(lines, ""))

@@ -22,19 +22,19 @@ func TestRun(t *testing.T) {
 {"Action":"output","Package":"p","Test":"TestA","Output":"want 1\n"}
 {"Action":"fail","Package":"p","Test":"TestA"}
 {"Action":"fail","Package":"p"}
-`, false, []string{"FAIL  p TestA\nwant 1", "0 passed, 1 failed"}},
+`, false, []string{"FAIL  p TestA\nwant 1", "0 passed, 1 failed, 0 skipped"}},
 		{"a panic of the whole package", `{"Action":"start","Package":"p"}
 {"Action":"output","Package":"p","Output":"panic: no\n"}
 {"Action":"fail","Package":"p"}
-`, false, []string{"panic: no\nFAIL  p"}},
+`, false, []string{"panic: no\nFAIL  p", "0 passed, 1 failed"}},
 		{"a build that fails", `{"ImportPath":"p","Action":"build-output","Output":"p.go:1: no\n"}
 {"ImportPath":"p","Action":"build-fail"}
 {"Action":"start","Package":"p"}
 {"Action":"fail","Package":"p","FailedBuild":"p"}
-`, false, []string{"p.go:1: no", "FAIL  p"}},
+`, false, []string{"p.go:1: no", "FAIL  p", "0 passed, 1 failed"}},
 		{"a run cut short", `{"Action":"start","Package":"p"}
 {"Action":"output","Package":"p","Output":"half\n"}
-`, false, []string{"p ended without a verdict\nhalf"}},
+`, false, []string{"p ended without a verdict\nhalf", "0 passed, 1 failed"}},
 		{"go's own complaint", "no required module\n", false, []string{"no required module"}},
 		{"a skip is counted and shown", `{"Action":"output","Package":"p","Test":"TestA","Output":"why\n"}
 {"Action":"skip","Package":"p","Test":"TestA"}
