@@ -38,12 +38,13 @@ func (a *API) newProject(ctx context.Context, in *struct{ Body access.NewProject
 	return answer(a.Auth.NewProject(ctx, caller(ctx).Account, in.Body))
 }
 
-type ofProject struct {
+// OfProject is the project in a path.
+type OfProject struct {
 	Project string `path:"project"`
 }
 
 type keyOf struct {
-	ofProject
+	OfProject
 	Key string `path:"key"`
 }
 
@@ -51,7 +52,7 @@ type keyList struct {
 	Keys []access.KeyView `json:"keys"`
 }
 
-func (a *API) listKeys(ctx context.Context, in *ofProject) (*body[keyList], error) {
+func (a *API) listKeys(ctx context.Context, in *OfProject) (*body[keyList], error) {
 	project, err := a.project(ctx, in.Project)
 	if err != nil {
 		return nil, err
@@ -61,7 +62,7 @@ func (a *API) listKeys(ctx context.Context, in *ofProject) (*body[keyList], erro
 }
 
 func (a *API) newKey(ctx context.Context, in *struct {
-	ofProject
+	OfProject
 	Body access.NewKeyRequest
 }) (*body[access.NewKey], error) {
 	project, err := a.project(ctx, in.Project)

@@ -12,19 +12,21 @@ import (
 	"interlock.sh/tasks"
 )
 
-type runIn struct {
-	inProject
+// RunIn names a run.
+type RunIn struct {
+	InProject
 	Run string `path:"run"`
 }
 
-type pageIn struct {
-	inProject
+// PageIn names a page of a list, newest first.
+type PageIn struct {
+	InProject
 	Before string `query:"before" required:"false" doc:"next of the page before"`
 	Limit  int    `query:"limit" required:"false" doc:"1 to 500, default 50"`
 }
 
 func (a *API) submitRun(ctx context.Context, in *struct {
-	inProject
+	InProject
 	Body ai.RunRequest
 }) (*body[ai.Run], error) {
 	project, err := a.project(ctx, in.Project)
@@ -34,7 +36,7 @@ func (a *API) submitRun(ctx context.Context, in *struct {
 	return answer(a.AI.Submit(ctx, project, in.Body))
 }
 
-func (a *API) getRun(ctx context.Context, in *runIn) (*body[ai.Run], error) {
+func (a *API) getRun(ctx context.Context, in *RunIn) (*body[ai.Run], error) {
 	project, err := a.project(ctx, in.Project)
 	if err != nil {
 		return nil, err
@@ -42,7 +44,7 @@ func (a *API) getRun(ctx context.Context, in *runIn) (*body[ai.Run], error) {
 	return answer(a.AI.Get(ctx, project, in.Run))
 }
 
-func (a *API) listRuns(ctx context.Context, in *pageIn) (*body[ai.RunList], error) {
+func (a *API) listRuns(ctx context.Context, in *PageIn) (*body[ai.RunList], error) {
 	project, err := a.project(ctx, in.Project)
 	if err != nil {
 		return nil, err
@@ -51,7 +53,7 @@ func (a *API) listRuns(ctx context.Context, in *pageIn) (*body[ai.RunList], erro
 }
 
 func (a *API) cancelRun(ctx context.Context, in *struct {
-	runIn
+	RunIn
 	Body tasks.CancelRequest
 }) (*body[ai.Run], error) {
 	project, err := a.project(ctx, in.Project)
@@ -61,7 +63,7 @@ func (a *API) cancelRun(ctx context.Context, in *struct {
 	return answer(a.AI.Cancel(ctx, project, in.Run, in.Body.Reason))
 }
 
-func (a *API) usage(ctx context.Context, in *pageIn) (*body[ai.UsageList], error) {
+func (a *API) usage(ctx context.Context, in *PageIn) (*body[ai.UsageList], error) {
 	project, err := a.project(ctx, in.Project)
 	if err != nil {
 		return nil, err

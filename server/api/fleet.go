@@ -8,8 +8,9 @@ import (
 	"interlock.sh/installer"
 )
 
-type groupIn struct {
-	inProject
+// GroupIn names a model group.
+type GroupIn struct {
+	InProject
 	Group string `path:"group" doc:"name or id"`
 }
 
@@ -17,7 +18,7 @@ type groupList struct {
 	Groups []fleet.Group `json:"groups"`
 }
 
-func (a *API) listGroups(ctx context.Context, in *inProject) (*body[groupList], error) {
+func (a *API) listGroups(ctx context.Context, in *InProject) (*body[groupList], error) {
 	project, err := a.project(ctx, in.Project)
 	if err != nil {
 		return nil, err
@@ -27,7 +28,7 @@ func (a *API) listGroups(ctx context.Context, in *inProject) (*body[groupList], 
 }
 
 func (a *API) registerGroup(ctx context.Context, in *struct {
-	inProject
+	InProject
 	Body fleet.NewGroupRequest
 }) (*body[fleet.NewGroup], error) {
 	project, err := a.project(ctx, in.Project)
@@ -48,7 +49,7 @@ func (a *API) pastedLine(g fleet.Group, k fleet.BootstrapKey) string {
 	})
 }
 
-func (a *API) groupStatus(ctx context.Context, in *groupIn) (*body[fleet.Status], error) {
+func (a *API) groupStatus(ctx context.Context, in *GroupIn) (*body[fleet.Status], error) {
 	project, err := a.project(ctx, in.Project)
 	if err != nil {
 		return nil, err
@@ -59,7 +60,7 @@ func (a *API) groupStatus(ctx context.Context, in *groupIn) (*body[fleet.Status]
 }
 
 func (a *API) rotateGroupKey(ctx context.Context, in *struct {
-	groupIn
+	GroupIn
 	Role fleet.Role `path:"role" doc:"client or trainer"`
 }) (*body[fleet.BootstrapKey], error) {
 	project, err := a.project(ctx, in.Project)
@@ -75,7 +76,7 @@ type groupKeyList struct {
 	Keys []fleet.BootstrapKeyView `json:"keys"`
 }
 
-func (a *API) listGroupKeys(ctx context.Context, in *groupIn) (*body[groupKeyList], error) {
+func (a *API) listGroupKeys(ctx context.Context, in *GroupIn) (*body[groupKeyList], error) {
 	project, err := a.project(ctx, in.Project)
 	if err != nil {
 		return nil, err
@@ -85,7 +86,7 @@ func (a *API) listGroupKeys(ctx context.Context, in *groupIn) (*body[groupKeyLis
 }
 
 func (a *API) createRelease(ctx context.Context, in *struct {
-	groupIn
+	GroupIn
 	Body fleet.NewReleaseRequest
 }) (*body[fleet.Release], error) {
 	project, err := a.project(ctx, in.Project)
@@ -96,7 +97,7 @@ func (a *API) createRelease(ctx context.Context, in *struct {
 }
 
 func (a *API) deploy(ctx context.Context, in *struct {
-	groupIn
+	GroupIn
 	Body fleet.NewDeploymentRequest
 }) (*body[fleet.Deployment], error) {
 	project, err := a.project(ctx, in.Project)
@@ -107,7 +108,7 @@ func (a *API) deploy(ctx context.Context, in *struct {
 }
 
 func (a *API) retireDeployment(ctx context.Context, in *struct {
-	groupIn
+	GroupIn
 	Alias string `path:"alias"`
 }) (*body[fleet.Deployment], error) {
 	project, err := a.project(ctx, in.Project)
@@ -118,7 +119,7 @@ func (a *API) retireDeployment(ctx context.Context, in *struct {
 }
 
 func (a *API) setChannel(ctx context.Context, in *struct {
-	groupIn
+	GroupIn
 	Channel string `path:"channel"`
 	Body    fleet.SetChannelRequest
 }) (*body[fleet.Channel], error) {
@@ -129,8 +130,9 @@ func (a *API) setChannel(ctx context.Context, in *struct {
 	return answer(a.Fleet.SetChannel(ctx, project, in.Group, in.Channel, in.Body))
 }
 
-type machineIn struct {
-	inProject
+// MachineIn names a machine.
+type MachineIn struct {
+	InProject
 	Machine string `path:"machine" doc:"id, or a name that only one machine has"`
 }
 
@@ -138,7 +140,7 @@ type machineList struct {
 	Machines []fleet.Machine `json:"machines"`
 }
 
-func (a *API) listMachines(ctx context.Context, in *inProject) (*body[machineList], error) {
+func (a *API) listMachines(ctx context.Context, in *InProject) (*body[machineList], error) {
 	project, err := a.project(ctx, in.Project)
 	if err != nil {
 		return nil, err
@@ -147,7 +149,7 @@ func (a *API) listMachines(ctx context.Context, in *inProject) (*body[machineLis
 	return answer(machineList{orEmpty(ms)}, err)
 }
 
-func (a *API) getMachine(ctx context.Context, in *machineIn) (*body[fleet.MachineDetail], error) {
+func (a *API) getMachine(ctx context.Context, in *MachineIn) (*body[fleet.MachineDetail], error) {
 	project, err := a.project(ctx, in.Project)
 	if err != nil {
 		return nil, err
@@ -156,7 +158,7 @@ func (a *API) getMachine(ctx context.Context, in *machineIn) (*body[fleet.Machin
 }
 
 func (a *API) actOnMachine(ctx context.Context, in *struct {
-	machineIn
+	MachineIn
 	Action string `path:"action" doc:"pause, resume, drain or revoke"`
 }) (*body[fleet.Machine], error) {
 	project, err := a.project(ctx, in.Project)

@@ -31,8 +31,8 @@ type Info struct {
 	// TrustedProxies are those whose X-Forwarded-For names the caller in the log.
 	TrustedProxies []netip.Prefix
 	InsecureHTTP   bool // PublicURL is plain http off loopback, by the operator's choice
-	Clock     clock.Clock
-	Logger    *slog.Logger
+	Clock          clock.Clock
+	Logger         *slog.Logger
 }
 
 // API answers HTTP. Make one with New.
@@ -102,6 +102,7 @@ func (g guarded) ServeHTTP(w http.ResponseWriter, r *http.Request) { g.a.mux.Ser
 // operation documents a handler and serves it through huma.
 func operation[I, O any](summary string, handle func(ctx context.Context, in *I) (*O, error)) server {
 	return func(a *API, r route) {
+		checkEmbedded(reflect.TypeFor[I]())
 		op := huma.Operation{
 			OperationID: operationID(r), Method: r.method, Path: r.path, Summary: summary,
 			Tags: []string{tag(r.path)}, MaxBodyBytes: r.rule.limit(), Description: r.rule.words(),
@@ -121,6 +122,19 @@ func operation[I, O any](summary string, handle func(ctx context.Context, in *I)
 			}
 			return out, nil
 		})
+	}
+}
+
+// checkEmbedded refuses an input that huma would read in part: it passes over embedded structs whose
+// names are not exported. A programming error, met when the server is built.
+func checkEmbedded(t reflect.Type) {
+	for f := range t.Fields() {
+		if f.Anonymous && f.Name != "Body" {
+			if !f.IsExported() {
+				panic("api: embedded input " + f.Name + " is not exported")
+			}
+			checkEmbedded(f.Type)
+		}
 	}
 }
 
@@ -169,8 +183,8 @@ func tag(path string) string {
 	return parts[0]
 }
 
-// inProject is the query parameter that chooses among an account's projects.
-type inProject struct {
+// InProject is the query parameter that chooses among an account's projects.
+type InProject struct {
 	Project string `query:"project" doc:"project of an account; a key has its own" required:"false"`
 }
 

@@ -12,13 +12,14 @@ import (
 
 // The routes of those who hand work out: producers, and the owners of a project.
 
-type taskIn struct {
-	inProject
+// TaskIn names a task.
+type TaskIn struct {
+	InProject
 	Task string `path:"task"`
 }
 
 func (a *API) submitTask(ctx context.Context, in *struct {
-	inProject
+	InProject
 	Body tasks.SubmitRequest
 }) (*body[tasks.View], error) {
 	project, err := a.project(ctx, in.Project)
@@ -28,7 +29,7 @@ func (a *API) submitTask(ctx context.Context, in *struct {
 	return answer(a.Tasks.Submit(ctx, project, in.Body))
 }
 
-func (a *API) getTask(ctx context.Context, in *taskIn) (*body[tasks.View], error) {
+func (a *API) getTask(ctx context.Context, in *TaskIn) (*body[tasks.View], error) {
 	project, err := a.project(ctx, in.Project)
 	if err != nil {
 		return nil, err
@@ -37,7 +38,7 @@ func (a *API) getTask(ctx context.Context, in *taskIn) (*body[tasks.View], error
 }
 
 func (a *API) listTasks(ctx context.Context, in *struct {
-	pageIn
+	PageIn
 	State string `query:"state" required:"false" doc:"only tasks in this state"`
 	Type  string `query:"type" required:"false" doc:"only tasks of this literal type"`
 }) (*body[tasks.List], error) {
@@ -51,7 +52,7 @@ func (a *API) listTasks(ctx context.Context, in *struct {
 }
 
 func (a *API) cancelTask(ctx context.Context, in *struct {
-	taskIn
+	TaskIn
 	Body tasks.CancelRequest
 }) (*body[tasks.View], error) {
 	project, err := a.project(ctx, in.Project)
@@ -62,7 +63,7 @@ func (a *API) cancelTask(ctx context.Context, in *struct {
 }
 
 func (a *API) taskJournal(ctx context.Context, in *struct {
-	taskIn
+	TaskIn
 	After int64 `query:"after" required:"false" doc:"cursor of the page before"`
 	Limit int   `query:"limit" required:"false" doc:"1 to 500, default 500"`
 }) (*body[tasks.Journal], error) {

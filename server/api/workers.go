@@ -21,7 +21,7 @@ type workerList struct {
 	Workers []tasks.WorkerView `json:"workers"`
 }
 
-func (a *API) listWorkers(ctx context.Context, in *inProject) (*body[workerList], error) {
+func (a *API) listWorkers(ctx context.Context, in *InProject) (*body[workerList], error) {
 	project, err := a.project(ctx, in.Project)
 	if err != nil {
 		return nil, err

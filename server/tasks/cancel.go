@@ -33,23 +33,23 @@ func (s *Service) Cancel(ctx context.Context, project, id, reason string) (tasks
 
 func (o *op) cancel(t *task, reason string) error {
 	switch {
-	case t.state.Terminal() || t.cancelRequested:
+	case t.state.Terminal() || t.cancelRequested != byNone:
 		return nil
 	case t.state.Held():
-		return o.requestCancel(t, reason)
+		return o.requestCancel(t, byRequest, reason)
 	}
 	return o.advance(t, tasks.EventCancel, func(t *task) {
-		t.cancelRequested, t.cancelReason = true, reason
+		t.cancelRequested, t.cancelReason = byRequest, reason
 	}, entry{tasks.EntryCancelled, cancelData{reason}})
 }
 
 // requestCancel asks the worker that holds t to stop.
-func (o *op) requestCancel(t *task, reason string) error {
+func (o *op) requestCancel(t *task, by canceller, reason string) error {
 	if o.effects.cancels == nil {
 		o.effects.cancels = map[string]string{}
 	}
 	o.effects.cancels[t.attemptID] = reason
 	o.effects.changed = append(o.effects.changed, workerTopic(t.project, t.workerID))
-	return o.touch(t, func(t *task) { t.cancelRequested, t.cancelReason = true, reason },
+	return o.touch(t, func(t *task) { t.cancelRequested, t.cancelReason = by, reason },
 		entry{tasks.EntryCancelRequested, cancelData{reason}})
 }

@@ -61,9 +61,6 @@ func (s *Service) claimOnce(ctx context.Context, c Caller, req tasks.ClaimReques
 	if err != nil {
 		return nil, false, wrap("claim", err)
 	}
-	if err := c.checkPools(w.view.Pools); err != nil {
-		return nil, false, err
-	}
 	var keys []workKey
 	if !w.drain && w.held < w.view.MaxConcurrent { // who can take nothing must not be woken instead of others
 		keys = w.keys()

@@ -144,9 +144,6 @@ func (s *Service) save(ctx context.Context, l *live) error {
 		if t == nil || t.attemptID != l.attempt || !t.state.Held() {
 			return stale(tasks.Ref{TaskID: l.task, AttemptID: l.attempt})
 		}
-		if err := o.start(t); err != nil {
-			return err
-		}
 		_, err = o.flush(t)
 		return err
 	})
@@ -161,6 +158,9 @@ func (o *op) flush(t *task) (durable int64, err error) {
 	}
 	text := o.s.lives.beyond(t.attemptID, durable)
 	if text != "" {
+		if err := o.start(t); err != nil {
+			return 0, err
+		}
 		if err := o.touch(t, nil, entry{tasks.EntryDelta, tasks.DeltaData{Offset: durable, Text: text}}); err != nil {
 			return 0, err
 		}

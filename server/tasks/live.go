@@ -52,7 +52,7 @@ func newLive(t *task, a AttemptInfo) *live {
 	return &live{
 		attempt: a.ID, task: t.id, project: t.project, worker: t.workerID, number: a.Number, fence: t.fence, leaseHash: t.leaseHash,
 		full: make(chan struct{}, 1), changed: make(chan struct{}),
-		base: a.StreamBytes, durable: a.StreamBytes, cancel: t.cancelRequested,
+		base: a.StreamBytes, durable: a.StreamBytes, cancel: t.cancelRequested != byNone,
 	}
 }
 

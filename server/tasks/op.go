@@ -61,7 +61,7 @@ func (o *op) advance(t *task, event tasks.Event, change func(t *task), entries .
 	t.updated = o.now.UnixMilli()
 	t.cursor += int64(len(entries))
 	res, err := o.tx.Exec(updateTask, t.state, t.attempts, t.safety, t.workerID, t.attemptID,
-		t.fence, t.leaseHash, t.leaseUntil, t.cursor, boolInt(t.cancelRequested), t.cancelReason,
+		t.fence, t.leaseHash, t.leaseUntil, t.cursor, t.cancelRequested, t.cancelReason,
 		t.result, t.failure, t.progress, t.updated, t.started, t.ended,
 		t.id, was.state, was.fence, was.leaseHash, was.cursor)
 	if err := oneRow(res, err); err != nil {
@@ -93,7 +93,7 @@ func (o *op) touch(t *task, change func(t *task), entries ...entry) error {
 	t.cursor += int64(len(entries))
 	res, err := o.tx.Exec(`UPDATE tasks SET lease_until = $1, journal_cursor = $2, cancel_requested = $3, cancel_reason = $4,
 		progress = $5, updated_at = $6 WHERE id = $7 AND state = $8 AND fence = $9 AND lease_hash = $10 AND journal_cursor = $11`,
-		t.leaseUntil, t.cursor, boolInt(t.cancelRequested), t.cancelReason, t.progress, t.updated,
+		t.leaseUntil, t.cursor, t.cancelRequested, t.cancelReason, t.progress, t.updated,
 		t.id, was.state, was.fence, was.leaseHash, was.cursor)
 	if err := oneRow(res, err); err != nil {
 		return fmt.Errorf("update task %s: %w", t.id, err)
@@ -173,13 +173,6 @@ func (s *Service) publish(e *effects) {
 		default:
 		}
 	}
-}
-
-func boolInt(b bool) int {
-	if b {
-		return 1
-	}
-	return 0
 }
 
 func attemptByID(q store.Querier, id string) (AttemptInfo, error) {

@@ -150,10 +150,10 @@ func (o *op) due(t *task) error {
 // expires when its worker says so or is lost.
 func (o *op) late(t *task) error {
 	switch {
-	case !t.deadlinePassed(o.now), t.state.Terminal(), t.cancelRequested:
+	case !t.deadlinePassed(o.now), t.state.Terminal(), t.cancelRequested != byNone:
 		return nil
 	case t.state.Held():
-		return o.requestCancel(t, deadlineReason)
+		return o.requestCancel(t, byDeadline, deadlineReason)
 	}
 	return o.advance(t, tasks.EventExpire, func(t *task) { t.failure = encode(expired(t)) }, entry{kind: tasks.EntryExpired})
 }

@@ -47,12 +47,9 @@ func (c Caller) CheckWorker(id string) error {
 }
 
 func (c Caller) checkPools(pools []string) error {
-	if c.Machine == "" {
-		return nil
-	}
 	for _, p := range pools {
-		if !slices.Contains(c.Pools, p) {
-			return fault.New(fault.ScopeDenied, "machine %s may not serve pool %q", c.Machine, p).WithField("pools")
+		if c.MayServe != nil && !c.MayServe(p) {
+			return fault.New(fault.ScopeDenied, "this credential may not serve pool %q", p).WithField("pools")
 		}
 	}
 	return nil
@@ -95,17 +92,13 @@ func checkRegistration(req *tasks.RegisterRequest) error {
 	return tasks.CheckLabel("version", req.Version, false)
 }
 
-// Register replaces a worker's registration and counts as seeing it. A machine that names no pool
-// serves all that it may.
+// Register replaces a worker's registration and counts as seeing it.
 func (s *Service) Register(ctx context.Context, c Caller, req tasks.RegisterRequest) (tasks.RegisterResponse, error) {
 	if err := c.CheckWorker(req.WorkerID); err != nil {
 		return tasks.RegisterResponse{}, err
 	}
 	if len(req.Pools) == 0 {
 		req.Pools = []string{tasks.DefaultPool}
-		if c.Machine != "" {
-			req.Pools = c.Pools
-		}
 	}
 	if err := checkRegistration(&req); err != nil {
 		return tasks.RegisterResponse{}, err
@@ -129,6 +122,8 @@ func (s *Service) Register(ctx context.Context, c Caller, req tasks.RegisterRequ
 	if err != nil {
 		return tasks.RegisterResponse{}, err
 	}
+	w := worker{project: c.Project, view: tasks.WorkerView{Handlers: req.Handlers, Pools: req.Pools}}
+	s.work.learn(c.Project, req.WorkerID, w.keys())
 	return tasks.RegisterResponse{LeaseMs: s.lease.Milliseconds(), SeenMs: tasks.RegisterGap.Milliseconds()}, nil
 }
 
@@ -139,6 +134,13 @@ func (s *Service) Unregister(ctx context.Context, project, workerID string) erro
 		o.effects.changed = append(o.effects.changed, projectTopic(project), workerTopic(project, workerID))
 		return err
 	})
+}
+
+func boolInt(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
 }
 
 // worker is a row of the table workers, with how many attempts it holds.

@@ -128,7 +128,7 @@ func (o *op) renew(c Caller, ref tasks.Ref) (tasks.Renewal, error) {
 	if err != nil {
 		return r, err
 	}
-	r.LeaseMs, r.Cancel, r.CancelReason = o.s.lease.Milliseconds(), t.cancelRequested, t.cancelReason
+	r.LeaseMs, r.Cancel, r.CancelReason = o.s.lease.Milliseconds(), t.cancelRequested != byNone, t.cancelReason
 	return r, nil
 }
 

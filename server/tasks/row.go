@@ -24,7 +24,7 @@ type task struct {
 	fence                          int64
 	leaseHash                      string
 	leaseUntil, cursor             int64
-	cancelRequested                bool
+	cancelRequested                canceller
 	cancelReason                   string
 	result, failure, progress      string
 	idempotencyKey, requestHash    string
@@ -32,6 +32,15 @@ type task struct {
 	created, updated               int64
 	started, ended, expires, runAt int64
 }
+
+// canceller is on whose behalf a task was asked to stop. It decides between cancelled and expired.
+type canceller int
+
+const (
+	byNone canceller = iota
+	byRequest
+	byDeadline
+)
 
 const taskColumns = `id, seq, project, type, schema_version, pool, priority, state, attempts, max_attempts,
 	effect_key, effect_safety, worker_id, attempt_id, fence, lease_hash, lease_until, journal_cursor,
@@ -81,7 +90,7 @@ func (t *task) deadlinePassed(now time.Time) bool {
 func (t *task) standing(now time.Time) tasks.Standing {
 	return tasks.Standing{
 		Safety: t.safety, Attempts: t.attempts, MaxAttempts: t.maxAttempts,
-		CancelRequested: t.cancelRequested, DeadlinePassed: t.deadlinePassed(now),
+		CancelRequested: t.cancelRequested == byRequest, DeadlinePassed: t.deadlinePassed(now),
 	}
 }
 
@@ -93,7 +102,7 @@ func (t *task) view() (tasks.View, error) {
 		ID: t.id, Project: t.project, Type: t.typ, SchemaVersion: t.version, State: t.state, Pool: t.pool, Priority: t.priority,
 		Attempts: t.attempts, MaxAttempts: t.maxAttempts, EffectKey: t.effectKey, EffectSafety: t.safety,
 		WorkerID: t.workerID, AttemptID: t.attemptID, Result: raw(t.result),
-		CancelRequested: t.cancelRequested, CancelReason: t.cancelReason, IdempotencyKey: t.idempotencyKey, Cursor: t.cursor,
+		CancelRequested: t.cancelRequested != byNone, CancelReason: t.cancelReason, IdempotencyKey: t.idempotencyKey, Cursor: t.cursor,
 		CreatedAt: *when(t.created), UpdatedAt: *when(t.updated),
 		StartedAt: when(t.started), EndedAt: when(t.ended), ExpiresAt: when(t.expires),
 	}

@@ -40,8 +40,9 @@ type Service struct {
 // Caller is a worker's authority, as the API layer established it.
 type Caller struct {
 	Project string
-	Machine string   // id of the enrolled machine, whose worker id it then is; "" for a task-worker key
-	Pools   []string // the pools that a machine may serve; not looked at for a task-worker key
+	Machine string // id of the enrolled machine, whose worker id it then is; "" for a task-worker key
+	// MayServe tells which pools the caller may register for; nil is all.
+	MayServe func(pool string) bool
 }
 
 // EndHook runs in the commit that ends a task, whatever ended it. attempt is the newest attempt, with

@@ -1,6 +1,9 @@
 package servertasks
 
-import "sync"
+import (
+	"context"
+	"sync"
+)
 
 // topic is something that event streams watch.
 type topic struct{ kind, id string }
@@ -20,13 +23,17 @@ func newTopics() *topics { return &topics{all: map[topic]map[chan struct{}]struc
 // subscribe gives a channel that holds one hint at most, so that no writer ever waits for a reader.
 func (h *topics) subscribe(t topic) (<-chan struct{}, func()) {
 	ch := make(chan struct{}, 1)
+	return ch, h.add(t, ch)
+}
+
+func (h *topics) add(t topic, ch chan struct{}) (cancel func()) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.all[t] == nil {
 		h.all[t] = map[chan struct{}]struct{}{}
 	}
 	h.all[t][ch] = struct{}{}
-	return ch, func() {
+	return func() {
 		h.mu.Lock()
 		defer h.mu.Unlock()
 		delete(h.all[t], ch)
@@ -59,7 +66,15 @@ func (s *Service) SubscribeProject(project string) (changes <-chan struct{}, can
 	return s.topics.subscribe(projectTopic(project))
 }
 
-// SubscribeWorker hints when one of a worker's attempts ended or was asked to stop: time to renew.
+// SubscribeWorker hints when a claim of the worker may succeed, when it registered anew, and when one of
+// its attempts ended or was asked to stop: time to claim and to renew.
 func (s *Service) SubscribeWorker(project, workerID string) (changes <-chan struct{}, cancel func()) {
-	return s.topics.subscribe(workerTopic(project, workerID))
+	ch := make(chan struct{}, 1)
+	leave := s.topics.add(workerTopic(project, workerID), ch)
+	var keys []workKey // stay empty for a worker that has not registered yet: registering fills them in
+	if w, err := workerIn(s.db.Reader(context.Background()), project, workerID); err == nil {
+		keys = w.keys()
+	}
+	unfollow := s.work.follow(project, workerID, keys, ch)
+	return ch, func() { leave(); unfollow() }
 }

@@ -16,12 +16,19 @@ type workKey struct {
 // first. Only when nobody is parked for a task does one event stream of a fitting worker get a hint,
 // in turn. So a thousand idle workers cost one wake-up a task.
 type workHub struct {
-	mu      sync.Mutex
-	parked  map[workKey][]*waiter
-	streams map[workKey][]*waiter
+	mu        sync.Mutex
+	parked    map[workKey][]*waiter
+	followers map[string][]*follower // by project; the one whose turn is next comes first
 }
 
-// waiter is one parked claim, or one worker's event stream.
+// follower is one worker's event stream.
+type follower struct {
+	worker string
+	keys   []workKey // as registered last
+	hints  chan struct{}
+}
+
+// waiter is one parked claim.
 type waiter struct {
 	keys []workKey
 	wake chan struct{} // holds one
@@ -31,7 +38,7 @@ type waiter struct {
 }
 
 func newWorkHub() *workHub {
-	return &workHub{parked: map[workKey][]*waiter{}, streams: map[workKey][]*waiter{}}
+	return &workHub{parked: map[workKey][]*waiter{}, followers: map[string][]*follower{}}
 }
 
 // park queues a claim. Parking comes before the look into the database, so that no task falls between.
@@ -86,26 +93,44 @@ func (h *workHub) offerLocked(k workKey) {
 		hint(w.wake)
 		return
 	}
-	if q := h.streams[k]; len(q) > 0 {
-		w := q[0]
-		copy(q, q[1:])
-		q[len(q)-1] = w
-		hint(w.wake)
+	all := h.followers[k.project]
+	for i, f := range all {
+		if slices.Contains(f.keys, k) {
+			copy(all[i:], all[i+1:])
+			all[len(all)-1] = f
+			hint(f.hints)
+			return
+		}
 	}
 }
 
-// follow adds a worker's event stream until cancel is called.
-func (h *workHub) follow(keys []workKey) (work <-chan struct{}, cancel func()) {
-	w := &waiter{keys: keys, wake: make(chan struct{}, 1)}
+// follow hints a worker's event stream at work, in turn with the others, until cancel is called.
+func (h *workHub) follow(project, worker string, keys []workKey, hints chan struct{}) (cancel func()) {
+	f := &follower{worker: worker, keys: keys, hints: hints}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	for _, k := range keys {
-		h.streams[k] = append(h.streams[k], w)
-	}
-	return w.wake, func() {
+	h.followers[project] = append(h.followers[project], f)
+	return func() {
 		h.mu.Lock()
 		defer h.mu.Unlock()
-		remove(h.streams, w)
+		all := h.followers[project]
+		if i := slices.Index(all, f); i >= 0 {
+			h.followers[project] = slices.Delete(all, i, i+1)
+		}
+		if len(h.followers[project]) == 0 {
+			delete(h.followers, project)
+		}
+	}
+}
+
+// learn notes what a worker can claim from now on.
+func (h *workHub) learn(project, worker string, keys []workKey) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, f := range h.followers[project] {
+		if f.worker == worker {
+			f.keys = keys
+		}
 	}
 }
 

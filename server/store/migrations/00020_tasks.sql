@@ -20,7 +20,7 @@ CREATE TABLE tasks (
     lease_hash       TEXT NOT NULL DEFAULT '',
     lease_until      BIGINT NOT NULL DEFAULT 0,
     journal_cursor   BIGINT NOT NULL DEFAULT 0,
-    cancel_requested INTEGER NOT NULL DEFAULT 0,
+    cancel_requested INTEGER NOT NULL DEFAULT 0, -- 1 by somebody, 2 by the deadline
     cancel_reason    TEXT NOT NULL DEFAULT '',
     result           TEXT NOT NULL DEFAULT '',
     error            TEXT NOT NULL DEFAULT '',
