@@ -43,11 +43,13 @@ type WorkerView struct {
 	LastSeen      time.Time `json:"lastSeen"`
 }
 
-// ClaimRequest asks for up to Max attempts and waits for the first as long as WaitMs (≤ 25 s).
+// ClaimRequest asks for up to Max attempts and waits for the first as long as WaitMs (≤ 25 s). It ends
+// earlier, with none, when a registration takes away what it waits for.
 type ClaimRequest struct {
-	WorkerID string `json:"workerId"`
-	Max      int    `json:"max"`
-	WaitMs   int64  `json:"waitMs,omitempty"`
+	WorkerID string   `json:"workerId"`
+	Max      int      `json:"max"`
+	WaitMs   int64    `json:"waitMs,omitempty"`
+	Pools    []string `json:"pools,omitempty" doc:"narrow to these of the registered pools; default all of them"`
 }
 
 // ClaimResponse has zero or more attempts.
@@ -69,6 +71,7 @@ type Attempt struct {
 	Number        int               `json:"number" doc:"1 for the first try"`
 	Type          string            `json:"type"`
 	SchemaVersion int               `json:"schemaVersion"`
+	Pool          string            `json:"pool"`
 	Input         json.RawMessage   `json:"input,omitempty"`
 	EffectKey     string            `json:"effectKey"`
 	Correlations  map[string]string `json:"correlations,omitempty"`

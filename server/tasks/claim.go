@@ -22,8 +22,10 @@ const (
 )
 
 // Claim leases up to req.Max attempts, never more than the worker has free capacity for, of the types
-// and pools that it registered. It waits for the first as long as req.WaitMs, 25 s at most, and then
-// answers with none.
+// and pools that it registered, narrowed to req.Pools. It waits for the first as long as req.WaitMs,
+// 25 s at most, and then answers with none. A claim that a new registration leaves nothing to wait for
+// (draining, a pool gone) answers at once, so that its worker need not break it off, which could lose
+// an attempt that was leased in the same moment.
 func (s *Service) Claim(ctx context.Context, c Caller, req tasks.ClaimRequest) (tasks.ClaimResponse, error) {
 	none := tasks.ClaimResponse{Attempts: []tasks.Attempt{}}
 	if err := c.CheckWorker(req.WorkerID); err != nil {
@@ -45,8 +47,8 @@ func (s *Service) Claim(ctx context.Context, c Caller, req tasks.ClaimRequest) (
 	if wait > 0 {
 		timeout = s.clock.After(wait)
 	}
-	for {
-		got, again, err := s.claimOnce(ctx, c, req, wait > 0, changed, timeout)
+	for first := true; ; first = false {
+		got, again, err := s.claimOnce(ctx, c, req, wait > 0, first, changed, timeout)
 		if err != nil || len(got) > 0 || !again {
 			return tasks.ClaimResponse{Attempts: append(none.Attempts, got...)}, err
 		}
@@ -55,15 +57,18 @@ func (s *Service) Claim(ctx context.Context, c Caller, req tasks.ClaimRequest) (
 
 // claimOnce parks, tries, and waits until another try may succeed. again is false when the time is up.
 // A new registration changes what the worker may claim, so each round begins with reading it.
-func (s *Service) claimOnce(ctx context.Context, c Caller, req tasks.ClaimRequest, park bool,
+func (s *Service) claimOnce(ctx context.Context, c Caller, req tasks.ClaimRequest, park, first bool,
 	changed <-chan struct{}, timeout <-chan time.Time) (got []tasks.Attempt, again bool, err error) {
 	w, err := workerIn(s.db.Reader(ctx), c.Project, req.WorkerID)
 	if err != nil {
 		return nil, false, wrap("claim", err)
 	}
-	var keys []workKey
-	if !w.drain && w.held < w.view.MaxConcurrent { // who can take nothing must not be woken instead of others
-		keys = w.keys()
+	keys := w.keysIn(req.Pools)
+	if !first && (w.drain || len(keys) == 0) {
+		return nil, false, nil
+	}
+	if w.drain || w.held >= w.view.MaxConcurrent {
+		keys = nil // who can take nothing must not be woken instead of others
 	}
 	p := s.work.park(keys)
 	defer s.work.leave(p)
@@ -106,7 +111,7 @@ func (s *Service) leaseTo(ctx context.Context, c Caller, req tasks.ClaimRequest)
 		if w.drain {
 			n = 0
 		}
-		line, err := candidates(o.tx, w.keys(), o.now, n)
+		line, err := candidates(o.tx, w.keysIn(req.Pools), o.now, n)
 		if err != nil {
 			return err
 		}
@@ -160,6 +165,15 @@ func (s *Service) takeBack(ctx context.Context, got []tasks.Attempt) error {
 	return errors.Join(context.Cause(ctx), err)
 }
 
+// keysIn are what w may claim, narrowed to pools unless there are none.
+func (w *worker) keysIn(pools []string) []workKey {
+	keys := w.keys()
+	if len(pools) == 0 {
+		return keys
+	}
+	return slices.DeleteFunc(keys, func(k workKey) bool { return !slices.Contains(pools, k.pool) })
+}
+
 // inLine is a claimable task.
 type inLine struct {
 	id       string
@@ -207,8 +221,8 @@ func (o *op) lease(w *worker, c Caller, id string) (tasks.Attempt, error) {
 	token := ident.Secret("lse_")
 	a := tasks.Attempt{
 		Ref:    tasks.Ref{TaskID: id, AttemptID: ident.New("att", o.now), Fence: t.fence + 1, LeaseToken: token},
-		Number: int(t.fence) + 1, Type: t.typ, SchemaVersion: t.version, Input: input, EffectKey: t.effectKey,
-		LeaseMs: o.s.lease.Milliseconds(),
+		Number: int(t.fence) + 1, Type: t.typ, SchemaVersion: t.version, Pool: t.pool, Input: input,
+		EffectKey: t.effectKey, LeaseMs: o.s.lease.Milliseconds(),
 	}
 	if err := decode(t.correlations, &a.Correlations); err != nil {
 		return tasks.Attempt{}, err
