@@ -5,59 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"os"
 	"path/filepath"
-	"regexp"
-	"strconv"
 	"time"
 
 	"interlock.sh/fault"
-	"interlock.sh/internal/atomicfile"
 	"interlock.sh/internal/clock"
 	"interlock.sh/internal/diskspace"
 	"interlock.sh/internal/retry"
 )
-
-// Opener asks a source for its bytes from offset on. It returns the raw 2xx answer, of which Fetch
-// believes nothing unchecked, or an error; see Transient for those after which Fetch tries again.
-type Opener func(ctx context.Context, offset int64) (*http.Response, error)
-
-// URLOpener opens any https address, as for model files of another origin; header may carry a token.
-// The client's redirect policy and proxies hold.
-func URLOpener(hc *http.Client, url string, header http.Header) Opener {
-	etag := "" // of the first answer: a resumed part must be of the same version
-	return func(ctx context.Context, offset int64) (*http.Response, error) {
-		req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
-		if err != nil {
-			return nil, err
-		}
-		for k, v := range header {
-			req.Header[k] = v
-		}
-		req.Header.Set("Accept-Encoding", "identity")
-		if offset > 0 {
-			req.Header.Set("Range", fmt.Sprintf("bytes=%d-", offset))
-			if etag != "" {
-				req.Header.Set("If-Range", etag)
-			}
-		}
-		resp, err := hc.Do(req)
-		if err != nil {
-			if ctx.Err() != nil {
-				return nil, context.Cause(ctx)
-			}
-			return nil, fault.Wrap(err, fault.Unavailable, "cannot reach %s: %s", req.URL.Host, rootText(err))
-		}
-		if resp.StatusCode < 200 || resp.StatusCode >= 300 {
-			defer resp.Body.Close()
-			return nil, refusal(resp, req.URL.Host, time.Now())
-		}
-		if v := resp.Header.Get("ETag"); len(v) > 1 && v[0] == '"' { // a weak one compares nothing
-			etag = v
-		}
-		return resp, nil
-	}
-}
 
 // Fetch brings the bytes of want into the file dst. They gather in dst.part, which a later call, also
 // of another process, goes on with; dst appears only whole, checked and synced. It survives broken
@@ -144,40 +99,6 @@ func (d *download) attempt(ctx context.Context) error {
 	}
 	r := &throttled{ctx: live, r: body, limiter: d.t.Limiter}
 	return d.copy(r)
-}
-
-// checkAnswer makes sure that the answer's first byte is the one at the partial's end.
-func (d *download) checkAnswer(resp *http.Response) error {
-	if isHTML(resp.Header) {
-		return interposed(resp, resp.Request.URL.Host)
-	}
-	switch resp.StatusCode {
-	case http.StatusOK:
-		if resp.ContentLength >= 0 && resp.ContentLength != d.want.Size {
-			return d.wrongSize(resp.ContentLength)
-		}
-		if d.part.size > 0 { // Range was ignored: the bytes begin at zero
-			return d.reset()
-		}
-		return nil
-	case http.StatusPartialContent:
-		from, total, ok := contentRange(resp.Header.Get("Content-Range"))
-		if ok && total >= 0 && total != d.want.Size {
-			return d.wrongSize(total)
-		}
-		if !ok || from != d.part.size {
-			return d.startOver(fault.New(fault.Unavailable, "the source answered the range %q where byte %d was asked for",
-				resp.Header.Get("Content-Range"), d.part.size))
-		}
-		return nil
-	}
-	return fault.New(fault.Unavailable, "the source answered with status %d", resp.StatusCode)
-}
-
-func (d *download) wrongSize(size int64) error {
-	return fault.New(fault.HashMismatch, "the source has %d bytes, %d are expected", size, d.want.Size).
-		With("expected", d.want.Size).With("got", size).
-		WithHint("the source holds another file than the release names")
 }
 
 // startOver drops the partial, which the source cannot go on with. A source that answers wrongly
@@ -290,34 +211,4 @@ func (e *finalError) Unwrap() error { return e.fault }
 func retryable(err error) bool {
 	var final *finalError
 	return !errors.As(err, &final) && Transient(err)
-}
-
-var rangePattern = regexp.MustCompile(`^bytes (\d+)-\d+/(\d+|\*)$`)
-
-// contentRange reads "bytes 5-9/10"; total is -1 when the source does not tell it.
-func contentRange(v string) (from, total int64, ok bool) {
-	m := rangePattern.FindStringSubmatch(v)
-	if m == nil {
-		return 0, 0, false
-	}
-	from, err := strconv.ParseInt(m[1], 10, 64)
-	if err != nil {
-		return 0, 0, false
-	}
-	if m[2] == "*" {
-		return from, -1, true
-	}
-	total, err = strconv.ParseInt(m[2], 10, 64)
-	return from, total, err == nil
-}
-
-// publish makes the partial the file dst, durably.
-func (p *part) publish(dst string) error {
-	if err := p.sync(); err != nil {
-		return err
-	}
-	if err := os.Rename(p.path, dst); err != nil {
-		return err
-	}
-	return atomicfile.SyncDir(filepath.Dir(dst))
 }

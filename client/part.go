@@ -9,10 +9,12 @@ import (
 	"hash"
 	"io"
 	"os"
+	"path/filepath"
 
 	"golang.org/x/sys/unix"
 
 	"interlock.sh/fault"
+	"interlock.sh/internal/atomicfile"
 )
 
 // part is the partial file of a download, with the digest of what it holds. One process has it at a
@@ -154,6 +156,17 @@ func (p *part) reset() error {
 func (p *part) digest() string { return hex.EncodeToString(p.hash.Sum(nil)) }
 
 func (p *part) remove() error { return os.Remove(p.path) }
+
+// publish makes the partial the file dst, durably.
+func (p *part) publish(dst string) error {
+	if err := p.sync(); err != nil {
+		return err
+	}
+	if err := os.Rename(p.path, dst); err != nil {
+		return err
+	}
+	return atomicfile.SyncDir(filepath.Dir(dst))
+}
 
 // close gives the lock back; the bytes stay for a later try.
 func (p *part) close() {

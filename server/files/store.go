@@ -16,7 +16,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"iter"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -25,7 +24,6 @@ import (
 	"time"
 
 	"interlock.sh/fault"
-	"interlock.sh/internal/atomicfile"
 	"interlock.sh/internal/clock"
 	"interlock.sh/internal/diskspace"
 )
@@ -196,90 +194,6 @@ func (s *Store) Has(digest string) (bool, error) {
 	}
 	return err == nil, err
 }
-
-// List walks all blobs in the order of their digests. The walk ends after the first error.
-func (s *Store) List(ctx context.Context) iter.Seq2[Info, error] {
-	return func(yield func(Info, error) bool) {
-		err := filepath.WalkDir(s.blobs, func(path string, d fs.DirEntry, err error) error {
-			if err != nil {
-				return err
-			}
-			digest := filepath.Base(filepath.Dir(path)) + d.Name()
-			if !d.Type().IsRegular() || CheckDigest(digest) != nil {
-				return context.Cause(ctx)
-			}
-			info, err := s.Stat(digest)
-			if errors.Is(err, fault.ChecksumUnknown) {
-				return nil // deleted meanwhile
-			}
-			if err == nil && !yield(info, nil) {
-				return fs.SkipAll
-			}
-			return err
-		})
-		if err != nil {
-			yield(Info{}, fmt.Errorf("list blobs: %w", err))
-		}
-	}
-}
-
-// Delete removes a blob unless it was stored, or stored again, after unusedSince; it tells whether
-// it did. An uploader that was just told "already there" is thereby safe from the collector.
-func (s *Store) Delete(digest string, unusedSince time.Time) (bool, error) {
-	s.place.Lock()
-	defer s.place.Unlock()
-	info, err := s.Stat(digest)
-	if errors.Is(err, fault.ChecksumUnknown) || (err == nil && info.Used.After(unusedSince)) {
-		return false, nil
-	}
-	if err != nil {
-		return false, err
-	}
-	if err := os.Remove(s.path(digest)); err != nil {
-		return false, fmt.Errorf("delete blob: %w", err)
-	}
-	return true, nil
-}
-
-// commit makes f, which is synced here, the blob of ref.
-func (s *Store) commit(f *os.File, ref Ref) error {
-	if s.touch(ref) {
-		return os.Remove(f.Name())
-	}
-	if err := f.Sync(); err != nil {
-		return s.diskError(fmt.Errorf("sync %s: %w", ref.SHA256, err), 0)
-	}
-	s.place.Lock()
-	defer s.place.Unlock()
-	target := s.path(ref.SHA256)
-	dir := filepath.Dir(target)
-	switch err := os.Mkdir(dir, 0o700); {
-	case err == nil:
-		if err := atomicfile.SyncDir(s.blobs); err != nil {
-			return err
-		}
-	case !errors.Is(err, fs.ErrExist):
-		return s.diskError(err, 0)
-	}
-	if err := os.Rename(f.Name(), target); err != nil {
-		return s.diskError(err, 0)
-	}
-	return atomicfile.SyncDir(dir)
-}
-
-// touch notes that stored bytes are wanted again; false when they are not there in that size.
-func (s *Store) touch(ref Ref) bool {
-	s.place.Lock()
-	defer s.place.Unlock()
-	info, err := s.Stat(ref.SHA256)
-	if err != nil || info.Size != ref.Size {
-		return false
-	}
-	now := s.o.Clock.Now()
-	return os.Chtimes(s.path(ref.SHA256), now, now) == nil
-}
-
-func (s *Store) path(digest string) string { return filepath.Join(s.blobs, digest[:2], digest[2:]) }
 
 // CheckDigest refuses what is not 64 lower-case hex digits, so that a digest never leads anywhere
 // but to a blob.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -69,6 +70,30 @@ func TestRoundTrip(t *testing.T) {
 			t.Fatalf("%d bytes came back as %d, %v", n, len(got), err)
 		}
 		wantNoRest(t, dir, 0)
+	}
+}
+
+// TestRoundTripOverTLS is the same over HTTP/2, where a pin replaces the authority.
+func TestRoundTripOverTLS(t *testing.T) {
+	s := newStore(t, files.Options{})
+	srv := httptest.NewUnstartedServer(routes(s))
+	srv.EnableHTTP2 = true
+	srv.StartTLS()
+	t.Cleanup(srv.Close)
+	pin := client.PinOf(srv.Certificate().RawSubjectPublicKeyInfo)
+	c, err := client.New(client.Options{BaseURL: srv.URL, Pin: pin, Project: "p1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	data := noise(12, big)
+	upload(t, c, fileOf(t, data), data, client.Transfer{})
+	dst := filepath.Join(t.TempDir(), "out")
+	if err := c.Download(t.Context(), client.Ref(refOf(data)), dst, client.Transfer{}); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := os.ReadFile(dst); err != nil || !bytes.Equal(got, data) {
+		t.Fatalf("%d bytes came back, %v", len(got), err)
 	}
 }
 
