@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"strings"
 	"time"
 
 	"interlock.sh/internal/clock"
@@ -129,7 +130,11 @@ func (c *Client) send(ctx context.Context, method, path string, body io.Reader, 
 	}
 	target := c.base + path
 	if len(q) > 0 {
-		target += "?" + q.Encode()
+		sep := "?"
+		if strings.Contains(path, "?") { // a page's cursor and limit
+			sep = "&"
+		}
+		target += sep + q.Encode()
 	}
 	req, err := http.NewRequestWithContext(ctx, method, target, body)
 	if err != nil {
