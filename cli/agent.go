@@ -1,6 +1,10 @@
 package cli
 
-import "github.com/spf13/cobra"
+import (
+	"github.com/spf13/cobra"
+
+	"interlock.sh/agent/supervise"
+)
 
 // agentCmd hands the rest of the line to the host agent, which has flags of its own.
 func (a *app) agentCmd() *cobra.Command {
@@ -22,10 +26,7 @@ func (a *app) runChildCmd() *cobra.Command {
 	return &cobra.Command{
 		Use: "run-child", Hidden: true, DisableFlagParsing: true,
 		RunE: func(_ *cobra.Command, args []string) error {
-			if a.programs.RunChild == nil {
-				return notBuilt("the host agent")
-			}
-			return ended(a.programs.RunChild(args))
+			return ended(supervise.RunChild(args))
 		},
 	}
 }

@@ -3,6 +3,7 @@ package cli
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -16,22 +17,27 @@ const maxSecretLine = 4 << 10
 // readSecret asks for a secret: without echo on a terminal, else the first line of the input.
 func (a *app) readSecret(ctx context.Context, prompt string) (string, error) {
 	if f, ok := a.In.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
-		fmt.Fprintf(a.Err, "%s: ", prompt)
-		before, err := term.GetState(int(f.Fd()))
-		if err != nil {
-			return "", fmt.Errorf("prepare the terminal: %w", err)
-		}
-		line, err := await(ctx, func() (string, error) {
-			b, err := term.ReadPassword(int(f.Fd()))
-			return string(b), err
-		})
-		if ctx.Err() != nil { // the read is still waiting, with the echo off
-			_ = term.Restore(int(f.Fd()), before)
-		}
-		fmt.Fprintln(a.Err)
-		return strings.TrimSpace(line), err
+		return a.askSecret(ctx, f, prompt)
 	}
 	line, err := await(ctx, a.readLine)
+	return strings.TrimSpace(line), err
+}
+
+// askSecret turns the echo off before it asks, so that a fast typist is not seen either.
+func (a *app) askSecret(ctx context.Context, f *os.File, prompt string) (string, error) {
+	before, err := term.MakeRaw(int(f.Fd()))
+	if err != nil {
+		return "", fmt.Errorf("prepare the terminal: %w", err)
+	}
+	defer func() { _ = term.Restore(int(f.Fd()), before) }() // a terminal that has gone needs nothing back
+	screen := term.NewTerminal(struct {
+		io.Reader
+		io.Writer
+	}{f, a.Err}, "")
+	line, err := await(ctx, func() (string, error) { return screen.ReadPassword(prompt + ": ") })
+	if errors.Is(err, io.EOF) { // Ctrl-C and Ctrl-D, which a raw terminal hands on as they are
+		return "", errors.New("interrupted")
+	}
 	return strings.TrimSpace(line), err
 }
 

@@ -86,8 +86,8 @@ func registerFolder(ctx context.Context, s *session, dir, name string) (fleet.Ne
 	return got, nil
 }
 
-// handoff prints the whole lines to paste, one a role: in blocks on a terminal, else as plain text of
-// which a script takes the lines without a leading #.
+// handoff prints what to paste, a block a role: under coloured titles on a terminal, else as plain text
+// whose titles a shell takes for comments.
 func (a *app) handoff(group string, keys []fleet.BootstrapKey) {
 	p := a.paint(a.Out)
 	for _, k := range keys {
@@ -99,7 +99,7 @@ func (a *app) handoff(group string, keys []fleet.BootstrapKey) {
 		if p.on {
 			rule = p.dim(" " + strings.Repeat("─", 40))
 		}
-		fmt.Fprintf(a.Out, "%s%s\n%s\n\n", colour(fmt.Sprintf("# %s (%s) of %s: paste this on it", title, k.Role, clean(group))), rule, clean(k.Line))
+		fmt.Fprintf(a.Out, "%s%s\n%s\n\n", colour(fmt.Sprintf("# %s (%s) of %s: paste this on it", title, k.Role, clean(group))), rule, strings.TrimRight(cleanText(k.Line), "\n"))
 	}
 	a.note("the keys in these lines are shown once; each line works for any number of machines until its key is rotated")
 }

@@ -43,10 +43,8 @@ type Env struct {
 // Programs are the programs behind verbs that only start them; main wires them. A nil one answers that
 // this build does not have it.
 type Programs struct {
-	Serve      func(ctx context.Context, f ServeFlags, stdio Stdio) error
 	OwnerToken func(ctx context.Context, dataDir string) (string, error)
 	Agent      func(ctx context.Context, args []string, stdio Stdio) int
-	RunChild   func(args []string) int
 }
 
 // Run runs one command line, without the program's name, and returns its exit code.

@@ -1,24 +1,23 @@
 package cli
 
 import (
+	"context"
+	"io"
+	"log/slog"
+	"net/netip"
+
 	"github.com/spf13/cobra"
 
 	"interlock.sh/fault"
+	"interlock.sh/server"
 )
 
-// ServeFlags is what the command line says about the control plane.
-type ServeFlags struct {
-	Data           string   // folder of the database and the blobs
-	Listen         string   // host:port
-	PublicURL      string   // what install lines and links print; empty means the address listened on
-	TLSCert        string   // PEM file with the certificate and its chain
-	TLSKey         string   // PEM file with the key
-	TLSSelfSigned  bool     // make an authority of its own
-	TrustedProxies []string // addresses or prefixes whose X-Forwarded-* headers count
-	Assets         string   // folder of programs offered to machines
-	LogLevel       string   // debug, info, warn, error
-	LogFormat      string   // text, json
-	Version        string   // of this build
+// serveFlags is what the command line says about the control plane beside what its Config takes as it is.
+type serveFlags struct {
+	config         server.Config
+	trustedProxies []string
+	logLevel       string
+	logFormat      string
 }
 
 func (a *app) serveCmd() *cobra.Command {
@@ -29,27 +28,72 @@ func (a *app) serveCmd() *cobra.Command {
 			"  interlock serve --data /var/lib/interlock --listen :443 --public-url https://fleet.example.com --tls-cert cert.pem --tls-key key.pem",
 		Args: cobra.NoArgs,
 	}
-	flags := ServeFlags{Version: Version}
-	f := cmd.Flags()
-	dataFlag(cmd, &flags.Data)
-	f.StringVar(&flags.Listen, "listen", "127.0.0.1:8090", "address to listen on")
-	f.StringVar(&flags.PublicURL, "public-url", "", "address that others reach this server by; install lines print it")
-	f.StringVar(&flags.TLSCert, "tls-cert", "", "certificate file (PEM)")
-	f.StringVar(&flags.TLSKey, "tls-key", "", "key file (PEM)")
-	f.BoolVar(&flags.TLSSelfSigned, "tls-self-signed", false, "make an own authority, for a home or lab network; install lines then carry its pin")
-	f.StringSliceVar(&flags.TrustedProxies, "trusted-proxies", nil, "proxies whose forwarding headers count, as addresses or prefixes")
-	f.StringVar(&flags.Assets, "assets", "", "folder of programs for machines, as `make dist` fills it")
-	f.StringVar(&flags.LogLevel, "log-level", "info", "debug, info, warn or error")
-	f.StringVar(&flags.LogFormat, "log-format", "text", "text or json")
+	var flags serveFlags
+	f, c := cmd.Flags(), &flags.config
+	dataFlag(cmd, &c.Data)
+	f.StringVar(&c.Listen, "listen", "127.0.0.1:8090", "address to listen on")
+	f.StringVar(&c.PublicURL, "public-url", "", "address that others reach this server by; install lines print it")
+	f.StringVar(&c.TLSCert, "tls-cert", "", "certificate file (PEM)")
+	f.StringVar(&c.TLSKey, "tls-key", "", "key file (PEM)")
+	f.BoolVar(&c.TLSSelfSigned, "tls-self-signed", false, "make an own authority, for a home or lab network; install lines then carry its pin")
+	f.StringSliceVar(&flags.trustedProxies, "trusted-proxies", nil, "proxies whose forwarding headers count, as addresses or prefixes")
+	f.StringVar(&c.Assets, "assets", "", "folder of programs for machines, as `make dist` fills it")
+	f.StringVar(&flags.logLevel, "log-level", "info", "debug, info, warn or error")
+	f.StringVar(&flags.logFormat, "log-format", "text", "text or json")
 	cmd.MarkFlagsRequiredTogether("tls-cert", "tls-key")
 	cmd.MarkFlagsMutuallyExclusive("tls-cert", "tls-self-signed")
-	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		if a.programs.Serve == nil {
-			return notBuilt("the control plane")
-		}
-		return a.programs.Serve(cmd.Context(), flags, a.Stdio)
-	}
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return a.serve(cmd.Context(), flags) }
 	return cmd
+}
+
+func (a *app) serve(ctx context.Context, flags serveFlags) (err error) {
+	c := flags.config
+	c.Version, c.Clock, c.InsecureHTTP = Version, a.clock, a.flags.InsecureHTTP
+	if c.Logger, err = newLogger(a.Err, flags.logLevel, flags.logFormat); err != nil {
+		return err
+	}
+	if c.TrustedProxies, err = prefixes(flags.trustedProxies); err != nil {
+		return err
+	}
+	c.Listening = func(base string) { a.say("listening on %s", base) }
+	c.OwnerToken = func(token string) {
+		a.say("owner token: %s", token)
+		a.note("the owner token works once, within 24 hours: give it to `interlock login`. It is not shown again")
+	}
+	return server.Run(ctx, c)
+}
+
+func newLogger(w io.Writer, level, format string) (*slog.Logger, error) {
+	opts := &slog.HandlerOptions{}
+	var least slog.Level
+	if err := least.UnmarshalText([]byte(level)); err != nil {
+		return nil, usage("--log-level %s is none of debug, info, warn, error", level)
+	}
+	opts.Level = least
+	switch format {
+	case "text":
+		return slog.New(slog.NewTextHandler(w, opts)), nil
+	case "json":
+		return slog.New(slog.NewJSONHandler(w, opts)), nil
+	}
+	return nil, usage("--log-format %s is neither text nor json", format)
+}
+
+// prefixes reads addresses and prefixes; an address is a prefix of itself alone.
+func prefixes(texts []string) ([]netip.Prefix, error) {
+	var out []netip.Prefix
+	for _, text := range texts {
+		p, err := netip.ParsePrefix(text)
+		if err != nil {
+			addr, err := netip.ParseAddr(text)
+			if err != nil {
+				return nil, usage("--trusted-proxies %s is neither an address nor a prefix, as in 10.0.0.1 or 10.0.0.0/8", text)
+			}
+			p = netip.PrefixFrom(addr, addr.BitLen())
+		}
+		out = append(out, p)
+	}
+	return out, nil
 }
 
 func dataFlag(cmd *cobra.Command, to *string) {

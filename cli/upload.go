@@ -16,6 +16,9 @@ import (
 // plainEvery is the least time between two lines of progress where there is no terminal.
 const plainEvery = 5 * time.Second
 
+// rateAge is over how many steps of a transfer the rate shown is averaged.
+const rateAge = 60
+
 // upload sends one file and shows how it goes: a bar with rate and time left on a terminal, lines
 // elsewhere.
 func (a *app) upload(ctx context.Context, c *client.Client, path string, file fleet.File) (client.Ref, error) {
@@ -37,16 +40,18 @@ func (a *app) barProgress(ctx context.Context, file fleet.File) (progress func(d
 	p := mpb.NewWithContext(ctx, mpb.WithOutput(a.Err), mpb.WithWidth(64))
 	bar := p.AddBar(file.Size,
 		mpb.PrependDecorators(decor.Name(clean(file.Name), decor.WCSyncSpaceR), decor.CountersKiloByte(" % .1f / % .1f")),
-		mpb.AppendDecorators(decor.Percentage(), decor.AverageSpeed(decor.SizeB1000(0), " % .1f"), decor.Name(" left "), decor.AverageETA(decor.ET_STYLE_GO)),
+		mpb.AppendDecorators(decor.Percentage(decor.WC{W: 6}), decor.EwmaSpeed(decor.SizeB1000(0), " % .1f", rateAge),
+			decor.Name(" left "), decor.EwmaETA(decor.ET_STYLE_GO, rateAge)),
 	)
-	first := true
+	last, at := int64(-1), a.clock.Now()
 	progress = func(done, _ int64) {
-		if first { // what an earlier try has sent says nothing about the speed of this one
-			first = false
-			bar.SetRefillCurrent()
-			_ = bar.DecoratorAverageAdjust(a.clock.Now())
+		now := a.clock.Now()
+		if last < 0 || done < last { // where an earlier try stopped, or begun again: says nothing about the speed
+			bar.SetCurrent(done)
+		} else {
+			bar.EwmaSetCurrent(done, now.Sub(at))
 		}
-		bar.SetCurrent(done)
+		last, at = done, now
 	}
 	finish = func(ok bool) {
 		if ok {

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"runtime"
 	"strings"
 
@@ -50,30 +51,28 @@ func (a *app) whoamiCmd() *cobra.Command {
 			}
 			return failure
 		}
-		a.facts("profile", string(r.Profile)+" ("+orUnknown(r.Path)+")", "api", r.BaseURL, "credential", r.Describe(), "key governs", r.KeyDir)
-		a.serverFacts(id)
+		a.facts(append([]string{"profile", string(r.Profile) + " (" + orUnknown(r.Path) + ")", "api", r.BaseURL,
+			"credential", r.Describe(), "key governs", r.KeyDir}, id.serverFacts()...)...)
 		return failure
 	}
 	return cmd
 }
 
-func (a *app) serverFacts(id identity) {
+// serverFacts are the facts that the server adds, or what is known without it.
+func (id identity) serverFacts() []string {
 	who := id.Server
 	if who == nil {
-		a.facts("project", id.Project)
-		return
+		return []string{"project", id.Project}
 	}
 	var projects []string
 	for _, p := range who.Projects {
 		projects = append(projects, p.ID)
 	}
-	project := id.Project
-	if who.Project != "" {
-		project = who.Project
-	}
-	a.facts("kind", string(who.Kind), "account", who.Account, "label", who.Label, "project", orUnknown(project),
+	return []string{
+		"kind", string(who.Kind), "account", who.Account, "label", who.Label, "project", orUnknown(cmp.Or(who.Project, id.Project)),
 		"projects", strings.Join(projects, ", "), "group", who.Group, "machine", who.Machine,
-		"may", strings.Join(who.Scopes, ", "), "server", who.Version)
+		"may", strings.Join(who.Scopes, ", "), "server", who.Version,
+	}
 }
 
 // build is what version prints as JSON.

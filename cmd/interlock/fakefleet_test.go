@@ -38,7 +38,7 @@ func (f *fakeAPI) bootstrap(st *fleet.Status, role fleet.Role) fleet.BootstrapKe
 	st.Keys = append(st.Keys, fleet.BootstrapKeyView{ID: fmt.Sprintf("bk_%d", n), Role: role, Prefix: "il_boot_B…", CreatedAt: born})
 	key := fmt.Sprintf("il_boot_BOOTSECRET%d", n)
 	return fleet.BootstrapKey{ID: fmt.Sprintf("bk_%d", n), Role: role, Key: key,
-		Line: fmt.Sprintf("export INTERLOCK_MODEL_KEY='%s'; curl -fsSL %s/assets/install-model-host.sh | sh -s -- --url %s --group %s --role %s; unset INTERLOCK_MODEL_KEY",
+		Line: fmt.Sprintf("export INTERLOCK_MODEL_KEY='%s'\ncurl -fsSL %s/assets/install-model-host.sh | sh -s -- \\\n  --url %s --group %s --role %s\nunset INTERLOCK_MODEL_KEY\n",
 			key, f.URL, f.URL, st.Group.Name, role)}
 }
 

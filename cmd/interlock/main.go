@@ -9,11 +9,13 @@ import (
 	"os/signal"
 	"syscall"
 
+	"interlock.sh/agent/mainthread"
 	"interlock.sh/cli"
 	"interlock.sh/cli/profile"
 )
 
-func main() { os.Exit(run()) }
+// Children of the agent are forked from the main thread, so everything else runs beside it.
+func main() { os.Exit(mainthread.Run(run)) }
 
 func run() int {
 	around, err := profile.OSEnv()

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 	"testing"
@@ -28,6 +29,7 @@ func runScripts(t *testing.T, dir string, more map[string]command) {
 	cmds := map[string]command{
 		"gguf":        makeGGUF,
 		"mode":        checkMode,
+		"await":       awaitLine,
 		"awaitstream": awaitStream,
 		"cancelled":   checkCancelled,
 		"submitted":   checkSubmitted,
@@ -46,6 +48,7 @@ func runScripts(t *testing.T, dir string, more map[string]command) {
 			env.Setenv("OWNER", ownerToken)
 			env.Setenv("ACCOUNT", accountToken)
 			env.Setenv("SDK", sdkKey)
+			env.Setenv("CTRLC", "\x03")
 			// A profile that is signed in, for scripts that are not about signing in.
 			env.Setenv("SIGNEDIN", fmt.Sprintf(`{"api":%q,"token":%q,"project":"home","account":"owner"}`, api.URL, accountToken))
 			env.Setenv("INTERLOCK_URL", "")
@@ -83,6 +86,17 @@ func checkMode(ts *testscript.TestScript, _ bool, args []string) {
 	if got := fmt.Sprintf("%04o", info.Mode().Perm()); got != args[0] {
 		ts.Fatalf("%s has mode %s, want %s", args[1], got, args[0])
 	}
+}
+
+// awaitLine waits until a line of a file matches: await PATTERN FILE.
+func awaitLine(ts *testscript.TestScript, _ bool, args []string) {
+	pattern := regexp.MustCompile("(?m)" + args[0])
+	for end := time.Now().Add(30 * time.Second); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+		if text, err := os.ReadFile(ts.MkAbs(args[1])); err == nil && pattern.Match(text) {
+			return
+		}
+	}
+	ts.Fatalf("no line of %s matched %s", args[1], args[0])
 }
 
 // awaitStream waits until the program reads the stream of a run that hangs.
