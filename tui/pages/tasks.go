@@ -46,7 +46,7 @@ func NewTasks(style look.Style, k keys.Map) *Tasks {
 
 var taskColumns = []components.Column{
 	{Title: "TYPE", Min: 10, Max: 24, Keep: 8},
-	{Title: "STATE", Min: 11, Max: 20, Keep: 9},
+	{Title: "STATE", Min: 17, Max: 22, Keep: 9},
 	{Title: "WORKER", Min: 10, Max: 22, Keep: 6},
 	{Title: "TRY", Min: 4, Max: 7, Right: true, Keep: 2},
 	{Title: "TOOK", Min: 6, Max: 7, Right: true, Keep: 5},
