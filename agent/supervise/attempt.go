@@ -34,7 +34,7 @@ func (m *machine) fail(now time.Time, reason string) {
 	if len(m.failures) == 0 {
 		m.backoff.Reset()
 	}
-	m.failures = append(m.failures, now)
+	m.failures, m.lastFailure = append(m.failures, now), reason
 	switch n := len(m.failures); {
 	case n >= m.policy.ParkFails && now.Sub(m.failures[0]) < m.policy.ParkWindow:
 		m.to(Parked, fmt.Sprintf("failed %d times within %s, the last time: %s", n, m.policy.ParkWindow, reason))

@@ -62,5 +62,11 @@ const Host = "127.0.0.1"
 // Addr is host and port.
 func (e Endpoint) Addr() string { return net.JoinHostPort(Host, strconv.Itoa(e.Port)) }
 
+// String is Addr: an endpoint that is printed or logged must not show its key.
+func (e Endpoint) String() string { return e.Addr() }
+
+// GoString is Addr, for the same reason.
+func (e Endpoint) GoString() string { return e.Addr() }
+
 // URL is the base of the server's HTTP interface, without a slash at the end.
 func (e Endpoint) URL() string { return "http://" + e.Addr() }

@@ -20,9 +20,10 @@ var (
 	refusedSuffixes = []string{"_KEY", "_TOKEN", "_SECRET", "_PASSWORD", "_KEY_FILE"}
 )
 
-// scrub is the part of an environment that a child may see.
+// scrub is the part of an environment that a child may see. It is never nil, which exec would take for
+// the whole of ours.
 func scrub(environ []string) []string {
-	var kept []string
+	kept := []string{}
 	for _, entry := range environ {
 		if name, _, ok := strings.Cut(entry, "="); ok && passes(name) {
 			kept = append(kept, entry)

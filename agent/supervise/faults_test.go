@@ -88,12 +88,11 @@ func TestHealthyButWedgedIsRestarted(t *testing.T) {
 		}}
 		c := add(t, newSupervisor(t, leash, quick), d)
 		c.Start()
-		first := awaitState(t, c, Ready)
-		st := awaitState(t, c, Backoff)
-		if !strings.Contains(st.Reason, "the one-token probe failed 3 of 3 times") {
-			t.Errorf("reason %q", st.Reason)
-		}
+		first := await(t, c, "up", func(st Status) bool { return st.State == Ready || st.State == Unhealthy })
 		second := await(t, c, "ready again", func(st Status) bool { return st.State == Ready && st.Starts == 2 })
+		if !strings.Contains(second.LastFailure, "the one-token probe failed 3 of 3 times: ") {
+			t.Errorf("restarted because %q", second.LastFailure)
+		}
 		if runs(first.PID) || second.PID == first.PID {
 			t.Errorf("process %d lives beside %d", first.PID, second.PID)
 		}
@@ -104,14 +103,24 @@ func TestCrashIsRestartedAndAStormParksWithTheReason(t *testing.T) {
 	eachLeash(t, func(t *testing.T, leash Leash) {
 		d := &fakeDriver{reshape: func(start int, cfg *fakellama.Config) {
 			if start == 1 {
-				cfg.CrashAfter = 2 // a crash in use, on the second probe
+				cfg.CrashAfter = 2 // in use: the first completion is the probe's
 				return
 			}
 			cfg.CrashOnStart = &fakellama.Crash{Code: 1, Stderr: "load: error: tensor 'output' not found\nexiting due to model loading error"}
 		}}
-		c := add(t, newSupervisor(t, leash, quick), d)
+		policy := quick
+		policy.ProbeEvery = patience
+		c := add(t, newSupervisor(t, leash, policy), d)
 		c.Start()
 		awaitState(t, c, Ready)
+		lease, err := c.Acquire()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := d.Alive(t.Context(), lease.At); err == nil {
+			t.Error("a request was answered by a server that crashed")
+		}
+		lease.Done(false)
 		st := awaitState(t, c, Parked)
 		want := "failed 5 times within 10m0s, the last time: ended with exit status 1: tensor 'output' not found"
 		if st.Reason != want || st.Starts != 5 || st.PID != 0 {

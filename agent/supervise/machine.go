@@ -39,10 +39,11 @@ type machine struct {
 	checkAt    time.Time
 	probeFails int
 
-	failures   []time.Time // that count: see fail
-	readyAt    time.Time   // when it last became ready
-	portFaults int         // in a row
-	retryAt    time.Time
+	failures    []time.Time // that count: see fail
+	readyAt     time.Time   // when it last became ready
+	lastFailure string
+	portFaults  int // in a row
+	retryAt     time.Time
 
 	stop stopping
 
@@ -107,7 +108,7 @@ func (m *machine) replace(now time.Time, fx Effects) {
 }
 
 func (m *machine) forgive() {
-	m.failures, m.portFaults = nil, 0
+	m.failures, m.lastFailure, m.portFaults = nil, "", 0
 	m.backoff.Reset()
 }
 

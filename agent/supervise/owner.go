@@ -47,6 +47,9 @@ func (o *owner) run() {
 		case <-timer:
 			armed = time.Time{}
 		case <-o.quit:
+			if o.m.alive { // started behind the back of who closes us, or held by the kernel
+				o.Kill()
+			}
 			return
 		}
 		o.settle()
@@ -82,7 +85,7 @@ func (o *owner) publish() {
 	}
 	st := Status{
 		Name: o.name, State: o.m.state, Since: o.since, Reason: o.m.reason, Draining: o.m.draining, Leases: o.m.leases,
-		Starts: o.starts, Failures: len(o.m.failures), Progress: o.m.progressAt,
+		Starts: o.starts, Failures: len(o.m.failures), LastFailure: o.m.lastFailure, Progress: o.m.progressAt,
 	}
 	if o.m.alive {
 		st.PID, st.Port = o.proc.PID, o.proc.at.Port
@@ -93,7 +96,7 @@ func (o *owner) publish() {
 	if st.State != Loading {
 		st.Progress = time.Time{}
 	}
-	if was.State != st.State {
+	if was.State != st.State && was.State != "" {
 		level := slog.LevelInfo
 		if st.State == Backoff || st.State == Parked || st.State == Unhealthy {
 			level = slog.LevelWarn

@@ -22,6 +22,18 @@ func TestEnvironmentIsScrubbed(t *testing.T) {
 	if !slices.Equal(got, want) {
 		t.Fatalf("kept %q, want %q", got, want)
 	}
+	if scrub([]string{"INTERLOCK_URL=u"}) == nil {
+		t.Fatal("nothing kept is nil: the child would inherit everything")
+	}
+}
+
+func TestEndpointsDoNotShowTheirKey(t *testing.T) {
+	at := Endpoint{Port: 1, Key: "sesame"}
+	for _, verb := range []string{"%v", "%+v", "%#v", "%s"} {
+		if text := fmt.Sprintf(verb, at); text != "127.0.0.1:1" {
+			t.Errorf("%s shows %s", verb, text)
+		}
+	}
 }
 
 func TestIdentityIsThatOfOneProcess(t *testing.T) {

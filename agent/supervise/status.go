@@ -29,7 +29,9 @@ type Status struct {
 	PID      int       // of the process that was started; 0 when none runs
 	Port     int       // where it listens; 0 when none runs
 	Starts   int       // processes started since the supervisor was made
-	Failures int       // within the policy's window
-	RetryAt  time.Time // in backoff
-	Progress time.Time // last sign of life while loading
+	Failures int       // that count towards the park
+	// LastFailure is how it last failed, also while it runs again; "" after Retry or Replace.
+	LastFailure string
+	RetryAt     time.Time // in backoff
+	Progress    time.Time // last sign of life while loading
 }

@@ -77,6 +77,7 @@ func (m *machine) ended(now time.Time, fx Effects) {
 	case thenFail:
 		m.fail(now, m.stop.reason)
 	case thenPark:
+		m.lastFailure = m.stop.reason
 		m.to(Parked, m.stop.reason)
 	case thenPort:
 		m.portTaken(now, fx, m.stop.reason)
