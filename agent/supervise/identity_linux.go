@@ -16,7 +16,7 @@ func startOf(pid int) (string, error) {
 	}
 	// The second field is the program's name in parentheses and may hold spaces and parentheses.
 	fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))
-	const state, start = 3 - 3, 22 - 3
+	const state, start = 0, 22 - 3 // fields 3 and 22 of the manual page, which counts from 1
 	if len(fields) <= start {
 		return "", fmt.Errorf("/proc/%d/stat has %d fields after the name, want more than %d", pid, len(fields), start)
 	}

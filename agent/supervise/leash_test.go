@@ -212,8 +212,13 @@ func TestRunChildGivesTheProgramsExitCode(t *testing.T) {
 			t.Errorf("%s: exit %d, want %d", script, got, want)
 		}
 	}
+	silent := pipe + "3" // as when the agent dies before the shim has come that far
+	if err := syscall.Mkfifo(silent, 0o600); err != nil {
+		t.Fatal(err)
+	}
 	for name, args := range map[string][]string{
-		"no pipe": {"--", "/bin/true"}, "no program": {"--pipe", pipe}, "unknown flag": {"--what"},
+		"nobody holds the pipe": {"--pipe", silent, "--grace", "50ms", "--", "/bin/true"},
+		"no pipe":               {"--", "/bin/true"}, "no program": {"--pipe", pipe}, "unknown flag": {"--what"},
 		"pipe without an agent": {"--pipe", pipe + "2", "--", "/bin/true"},
 		"no such program":       {"--pipe", pipe, "--", "/nonexistent"},
 	} {

@@ -95,7 +95,7 @@ func signalLeader(pid int, sig syscall.Signal) error {
 	if group, err := syscall.Getpgid(pid); err == nil && group == pid {
 		target = -pid
 	}
-	if err := syscall.Kill(target, sig); err != nil && err != syscall.ESRCH {
+	if err := syscall.Kill(target, sig); err != nil && !errors.Is(err, syscall.ESRCH) {
 		return fmt.Errorf("signal process %d: %w", pid, err)
 	}
 	return nil
