@@ -7,12 +7,13 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"sync"
 
 	"interlock.sh/fault"
 	"interlock.sh/internal/ident"
 )
 
-const pieceSize = 256 << 10
+const pieceSize = 512 << 10
 
 // BeginRequest announces an upload.
 type BeginRequest struct {
@@ -176,11 +177,15 @@ func (s *Store) write(u *upload, f *os.File, offset int64, piece []byte) (int64,
 	if err := u.restoreHash(f); err != nil {
 		return u.offset, fmt.Errorf("append to upload: %w", err)
 	}
+	// Copying to the page cache and hashing cost about the same, so they run beside each other.
+	var hashed sync.WaitGroup
+	hashed.Go(func() { u.hash.Write(piece) })
 	n, err := f.WriteAt(piece, u.offset)
-	u.hash.Write(piece[:n])
+	hashed.Wait()
 	u.offset += int64(n)
 	u.used = s.o.Clock.Now()
 	if err != nil {
+		u.hash = nil // it may be ahead of the file; read again when needed
 		return u.offset, fmt.Errorf("append to upload: %w", s.diskError(err, u.Size-u.offset))
 	}
 	s.checkpoint(u)
