@@ -78,6 +78,13 @@ func (f *Fake) Advance(d time.Duration) {
 	f.waiters = append([]waiter(nil), f.waiters[n:]...)
 }
 
+// Waiters is how many timers are pending.
+func (f *Fake) Waiters() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return len(f.waiters)
+}
+
 // AwaitWaiters blocks until at least n timers are pending, so that a test can advance without racing
 // the code under test.
 func (f *Fake) AwaitWaiters(n int) {

@@ -134,8 +134,9 @@ func (s *Service) leaseTo(ctx context.Context, c Caller, req tasks.ClaimRequest)
 	for _, k := range left { // there is more than this worker may take: the next one's turn
 		s.work.offer(k)
 	}
-	if ctx.Err() != nil {
-		return nil, s.takeBack(ctx, got)
+	if len(got) > 0 && ctx.Err() != nil {
+		cause := context.Cause(ctx)
+		return nil, errors.Join(cause, s.takeBack(ctx, got))
 	}
 	return got, nil
 }
@@ -143,7 +144,7 @@ func (s *Service) leaseTo(ctx context.Context, c Caller, req tasks.ClaimRequest)
 // takeBack requeues attempts whose claimer went away while they were leased: nobody ever saw their
 // tokens, so they did not begin and do not count, whatever their safety.
 func (s *Service) takeBack(ctx context.Context, got []tasks.Attempt) error {
-	err := s.write(context.WithoutCancel(ctx), store.LaneAdmit, "take back undelivered claims", func(o *op) error {
+	return s.write(context.WithoutCancel(ctx), store.LaneAdmit, "take back undelivered claims", func(o *op) error {
 		for _, a := range got {
 			t, err := o.holder(Caller{}, a.Ref)
 			if err != nil {
@@ -162,7 +163,6 @@ func (s *Service) takeBack(ctx context.Context, got []tasks.Attempt) error {
 		}
 		return nil
 	})
-	return errors.Join(context.Cause(ctx), err)
 }
 
 // keysIn are what w may claim, narrowed to pools unless there are none.

@@ -3,6 +3,7 @@ package servertasks_test
 import (
 	"context"
 	"encoding/json"
+	"strconv"
 	"testing"
 	"time"
 
@@ -13,14 +14,24 @@ import (
 	"interlock.sh/tasks"
 )
 
+// reporter is what a test and a property have in common.
+type reporter interface {
+	Helper()
+	Fatal(args ...any)
+	Fatalf(format string, args ...any)
+	Error(args ...any)
+}
+
 // plane is a task core over a real database and a clock that a test moves.
 type plane struct {
-	t     testing.TB
-	dir   string
-	clock *clock.Fake
-	db    *store.DB
-	core  *servertasks.Service
-	hooks []servertasks.EndHook
+	t      reporter
+	dir    string
+	clock  *clock.Fake
+	db     *store.DB
+	core   *servertasks.Service
+	hooks  []servertasks.EndHook
+	rounds int
+	typ    string // of what it submits and handles
 }
 
 const project = "demo"
@@ -29,10 +40,18 @@ var caller = servertasks.Caller{Project: project}
 
 func newPlane(t testing.TB, hooks ...servertasks.EndHook) *plane {
 	t.Helper()
-	p := &plane{t: t, dir: t.TempDir(), clock: clock.NewFake(time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)), hooks: hooks}
+	p := &plane{t: t, dir: t.TempDir(), clock: clock.NewFake(time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)), hooks: hooks, typ: "demo/hello"}
 	p.start()
-	t.Cleanup(p.stop)
+	t.Cleanup(func() { p.t = t; p.stop() })
 	return p
+}
+
+// round gives the plane to the next run of a property, which meets no task of the runs before: opening
+// a database for each would take most of the time.
+func (p *plane) round(t reporter) {
+	p.t = t
+	p.rounds++
+	p.typ = "round/" + strconv.Itoa(p.rounds)
 }
 
 func (p *plane) start() {
@@ -86,7 +105,7 @@ func (p *plane) advance(d time.Duration) {
 func (p *plane) submit(req tasks.SubmitRequest) tasks.View {
 	p.t.Helper()
 	if req.Type == "" {
-		req.Type, req.SchemaVersion = "demo/hello", 1
+		req.Type, req.SchemaVersion = p.typ, 1
 	}
 	v, err := p.core.Submit(context.Background(), project, req)
 	if err != nil {
@@ -98,7 +117,7 @@ func (p *plane) submit(req tasks.SubmitRequest) tasks.View {
 func (p *plane) register(id string, max int, safety tasks.EffectSafety) {
 	p.t.Helper()
 	_, err := p.core.Register(context.Background(), caller, tasks.RegisterRequest{
-		WorkerID: id, MaxConcurrent: max, Handlers: []tasks.Handler{{Type: "demo/hello", SchemaVersion: 1, EffectSafety: safety}},
+		WorkerID: id, MaxConcurrent: max, Handlers: []tasks.Handler{{Type: p.typ, SchemaVersion: 1, EffectSafety: safety}},
 	})
 	if err != nil {
 		p.t.Fatal(err)
@@ -190,14 +209,14 @@ func (p *plane) kinds(id string) []tasks.EntryKind {
 	return kinds
 }
 
-func wantCode(t testing.TB, err error, want fault.Code) {
+func wantCode(t reporter, err error, want fault.Code) {
 	t.Helper()
 	if fault.CodeOf(err) != want {
 		t.Fatalf("error %v has code %s, want %s", err, fault.CodeOf(err), want)
 	}
 }
 
-func wantStale(t testing.TB, a *tasks.Answer) {
+func wantStale(t reporter, a *tasks.Answer) {
 	t.Helper()
 	if a == nil || a.Code != string(fault.StaleAttempt) {
 		t.Fatalf("answer %+v, want STALE_ATTEMPT", a)
