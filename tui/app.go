@@ -68,11 +68,13 @@ type App struct {
 	detail    source[fleet.MachineDetail]
 	machineID string
 	list      source[tasks.List]
+	recent    source[[]tasks.View]
 	taskID    string
 	one       source[taskDetail]
 	names     map[string]string // machine id → name, cleaned
 	offline   error             // why the newest read failed to reach the server
 	follow    func()            // ends the run that is followed
+	hints     hints
 
 	dirty    bool
 	rendered string
@@ -112,7 +114,7 @@ func New(ctx context.Context, o Options) *App {
 		page: FleetPage, from: FleetPage, now: o.Clock.Now(), names: map[string]string{},
 		fleet: pages.NewFleet(style, k), machine: pages.NewMachine(style, k), tasks: pages.NewTasks(style, k),
 		task: pages.NewTask(style, k), ask: pages.NewAsking(style, k), help: pages.NewHelp(style, k),
-		follow: func() {}, dirty: true,
+		follow: func() {}, hints: newHints(), dirty: true,
 	}
 }
 
@@ -134,6 +136,8 @@ func (a *App) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 		return a, tea.Batch(a.readAll(), a.tick())
 	case hintMsg:
 		return a, a.hinted(msg.kind)
+	case dueMsg:
+		return a, a.readHinted(msg.kind)
 	}
 	return a, a.took(msg)
 }

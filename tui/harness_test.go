@@ -43,6 +43,13 @@ func (h *harness) load() *harness {
 	return h
 }
 
+// hint is a hint after a quiet time, with the read that it asks for.
+func (h *harness) hint(kind string) {
+	clear(h.hints.last)
+	_, cmd := h.Update(hintMsg{kind})
+	h.settle(cmd)
+}
+
 // press sends keys, named as bubbletea names them, and carries out what they ask for.
 func (h *harness) press(keys ...string) *harness {
 	for _, k := range keys {

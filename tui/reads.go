@@ -11,6 +11,7 @@ import (
 	"interlock.sh/fault"
 	"interlock.sh/fleet"
 	"interlock.sh/tasks"
+	"interlock.sh/tui/pages"
 	"interlock.sh/tui/text"
 )
 
@@ -25,11 +26,11 @@ type taskDetail struct {
 	view    tasks.View
 	entries []tasks.Entry
 	cursor  int64
+	cut     bool // the journal goes on behind journalLimit
 }
 
 type (
 	tickMsg struct{}
-	hintMsg struct{ kind string }
 	// readMsg asks for a read that was put off.
 	readMsg struct{ read func() tea.Cmd }
 	// brought is what a read brought; of says which one, where there are several of a kind.
@@ -81,6 +82,8 @@ func (a *App) readAll() tea.Cmd {
 // readPage reads what the open page shows beyond the machines.
 func (a *App) readPage() tea.Cmd {
 	switch a.page {
+	case FleetPage:
+		return a.readRecent()
 	case MachinePage:
 		return a.readMachine()
 	case TasksPage:
@@ -103,6 +106,16 @@ func (a *App) readGroups() tea.Cmd {
 		return nil
 	}
 	return read(a, "", a.backend.Groups)
+}
+
+func (a *App) readRecent() tea.Cmd {
+	if !a.recent.begin() {
+		return nil
+	}
+	return read(a, "", func(ctx context.Context) ([]tasks.View, error) {
+		list, err := a.backend.ListTasks(ctx, client.TaskFilter{Limit: pages.RecentTasks})
+		return list.Tasks, err
+	})
 }
 
 func (a *App) readMachine() tea.Cmd {
@@ -150,24 +163,9 @@ func (a *App) readTask() tea.Cmd {
 			next.entries = append(next.entries[:len(next.entries):len(next.entries)], page.Entries...)
 			next.cursor = page.Cursor
 		}
+		next.cut = next.cursor < next.view.Cursor
 		return next, nil
 	})
-}
-
-// hinted reads again what a hint speaks of, if it is shown.
-func (a *App) hinted(kind string) tea.Cmd {
-	switch kind {
-	case "machines":
-		if a.page == MachinePage {
-			return tea.Batch(a.readMachines(), a.readMachine())
-		}
-		return a.readMachines()
-	case "tasks", "runs":
-		if a.page == TasksPage || a.page == TaskPage {
-			return a.readPage()
-		}
-	}
-	return nil
 }
 
 // took takes what a read or an action brought.
@@ -185,6 +183,8 @@ func (a *App) took(msg tea.Msg) tea.Cmd {
 			return tea.Batch(cmd, a.readGroups()) // the way out depends on whether there is a group
 		}
 		return cmd
+	case brought[[]tasks.View]:
+		return ended(a, &a.recent, msg.value, msg.err, a.setRecent, a.readRecent)
 	case brought[fleet.MachineDetail]:
 		if msg.of != a.machineID {
 			return nil
@@ -244,22 +244,28 @@ func (a *App) setNow() {
 		return
 	}
 	a.now, a.dirty = now, true
-	for _, set := range []func(){a.setMachines, a.setMachine, a.setTasks, a.setTask} {
+	for _, set := range []func(){a.setMachines, a.setMachine, a.setTask} {
 		set()
 	}
 }
 
 func (a *App) setMachines() {
-	if !a.machines.loaded {
-		return
-	}
 	clear(a.names)
 	for _, m := range a.machines.value {
 		a.names[m.ID] = text.Clean(m.Name)
 	}
-	a.fleet.Set(a.machines.value, a.now)
-	a.ask.Set(a.machines.value)
-	a.setTasks()
+	if a.machines.loaded {
+		a.fleet.Set(a.machines.value, a.now)
+		a.ask.Set(a.machines.value)
+	}
+	a.setTasks() // for the names
+	a.setRecent()
+}
+
+func (a *App) setRecent() {
+	if a.recent.loaded {
+		a.fleet.SetRecent(a.recent.value, a.names, a.now)
+	}
 }
 
 func (a *App) setMachine() {
@@ -276,6 +282,6 @@ func (a *App) setTasks() {
 
 func (a *App) setTask() {
 	if a.one.loaded {
-		a.task.Set(a.one.value.view, a.one.value.entries, a.names, a.now)
+		a.task.Set(a.one.value.view, pages.Entries{List: a.one.value.entries, Cut: a.one.value.cut}, a.names, a.now)
 	}
 }

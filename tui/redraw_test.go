@@ -15,11 +15,11 @@ func TestNothingIsDrawnWhenNothingChanged(t *testing.T) {
 		h := newHarness(t, tuitest.New(), 120, 40).load().press(keys...)
 		before, renders, reads := h.View(), h.renders, h.backend.Reads
 		for range 20 {
-			for _, msg := range []tea.Msg{hintMsg{"machines"}, hintMsg{"tasks"}, hintMsg{"runs"}, tea.WindowSizeMsg{Width: 120, Height: 40}} {
-				_, cmd := h.Update(msg)
-				h.settle(cmd)
+			for _, kind := range []string{hintMachines, hintTasks, hintRuns} {
+				h.hint(kind)
 				h.View()
 			}
+			h.Update(tea.WindowSizeMsg{Width: 120, Height: 40})
 			h.load() // what a refresh reads
 			h.setNow()
 			h.View()

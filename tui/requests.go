@@ -6,7 +6,6 @@ import (
 	tea "github.com/charmbracelet/bubbletea"
 
 	"interlock.sh/ai"
-	"interlock.sh/client"
 	"interlock.sh/fleet"
 	"interlock.sh/tasks"
 	"interlock.sh/tui/pages"
@@ -216,6 +215,3 @@ func (a *App) readRun() tea.Cmd {
 		return runRead{run}
 	}
 }
-
-// The kinds of hints are the kinds of things that changed in a project.
-func hintOf(e client.Event) tea.Msg { return hintMsg{kind: e.Event} }

@@ -6,10 +6,13 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"os"
 
 	"github.com/charmbracelet/lipgloss"
+	"golang.org/x/term"
 
 	"interlock.sh/cli/profile"
+	"interlock.sh/fault"
 	"interlock.sh/tui"
 )
 
@@ -54,11 +57,30 @@ func run(ctx context.Context, args []string, in io.Reader, out, errs io.Writer) 
 		return err
 	}
 	defer c.Close()
-	o := tui.Options{Backend: c, Renderer: lipgloss.NewRenderer(out), Explain: who.Explain}
-	if *frame == "" {
-		return tui.Run(ctx, o, in, out)
+	o := tui.Options{Backend: c, Renderer: lipgloss.NewRenderer(out), Explain: func(err error) error { return explain(who, err) }}
+	switch {
+	case *frame != "":
+		return printFrame(ctx, o, *frame, *page, out)
+	case !isTerminal(in) || !isTerminal(out):
+		return fault.New(fault.Invalid, "the dashboard needs a terminal for input and output").
+			WithHint("in a script print one frame with --frame 120x40")
 	}
-	return printFrame(ctx, o, *frame, *page, out)
+	return tui.Run(ctx, o, in, out)
+}
+
+// explain says which credential was refused, or that there is none.
+func explain(who profile.Resolved, err error) error {
+	if fault.CodeOf(err) == fault.Unauthenticated {
+		if none := who.NeedCredential(); none != nil {
+			return none
+		}
+	}
+	return who.Explain(err)
+}
+
+func isTerminal(v any) bool {
+	f, ok := v.(*os.File)
+	return ok && term.IsTerminal(int(f.Fd()))
 }
 
 func printFrame(ctx context.Context, o tui.Options, size, page string, out io.Writer) error {

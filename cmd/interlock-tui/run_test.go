@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"strings"
 	"testing"
+
+	"interlock.sh/fault"
 )
 
 func runWith(t *testing.T, args ...string) (out, errs string, err error) {
@@ -58,10 +60,23 @@ func TestWrongFlagsAreRefused(t *testing.T) {
 		{[]string{"--frame", "40x10"}, "a frame of 40x10 cells is out of bounds (it goes from 60x20 to 1000x1000)"},
 		{[]string{"--frame", "120x40", "--page", "flet"}, `"flet" is no page (the pages are fleet, machine, tasks, ask and help)`},
 		{[]string{"--api", "http://fleet.example.com", "--frame", "80x24"}, "plain http to another machine"},
+		{nil, "the dashboard needs a terminal for input and output (in a script print one frame with --frame 120x40)"},
 		{[]string{"--nonsense"}, errUsage.Error()},
 	} {
 		if _, _, err := runWith(t, c.args...); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%v: %v, want %s", c.args, err, c.want)
+		}
+	}
+}
+
+func TestNoLoginIsSaidBeforeTheServersWords(t *testing.T) {
+	t.Setenv("HOME", t.TempDir())
+	s := newFleetServer(t)
+	s.backend.Err = fault.New(fault.Unauthenticated, "a bearer token is missing")
+	out, _, err := runWith(t, "--api", s.URL, "--frame", "120x40")
+	for _, want := range []string{"Not logged in to " + s.URL, "profile prod has no login for it", "interlock login --api " + s.URL} {
+		if err == nil || !strings.Contains(out, want) {
+			t.Errorf("%v, the frame lacks %q:\n%s", err, want, out)
 		}
 	}
 }

@@ -10,6 +10,7 @@ import (
 
 	"interlock.sh/ai"
 	"interlock.sh/client"
+	"interlock.sh/fault"
 	"interlock.sh/tasks"
 	"interlock.sh/tui/tuitest"
 )
@@ -31,8 +32,9 @@ func newFleetServer(t *testing.T) *fleetServer {
 			v, err := answer(r)
 			w.Header().Set("Content-Type", "application/json")
 			if err != nil {
-				w.WriteHeader(http.StatusNotFound)
-				v = map[string]any{"error": map[string]string{"code": "NOT_FOUND", "message": err.Error()}}
+				f := fault.Of(err)
+				w.WriteHeader(f.Code.Status())
+				v = map[string]any{"error": f}
 			}
 			_ = json.NewEncoder(w).Encode(v)
 		})

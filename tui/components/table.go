@@ -45,6 +45,8 @@ type Table struct {
 	Columns []Column
 	SortBy  int // index of the column whose head shows the order; -1 for none
 	Desc    bool
+	// Unchosen is a table to look at: no row is chosen.
+	Unchosen bool
 
 	rows   []Row
 	widths []int // natural width of each column
@@ -126,7 +128,7 @@ func (t *Table) View(w, h int) string {
 	t.top = max(min(t.top, t.at), t.at-t.shown+1)
 	t.top = max(0, min(t.top, len(t.rows)-t.shown))
 	for i := t.top; i < min(t.top+t.shown, len(t.rows)); i++ {
-		lines = append(lines, t.line(t.rows[i], fit, i == t.at, w))
+		lines = append(lines, t.line(t.rows[i], fit, i == t.at && !t.Unchosen, w))
 	}
 	return text.Block(lines, w, h)
 }

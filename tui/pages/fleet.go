@@ -11,6 +11,7 @@ import (
 
 	"interlock.sh/client"
 	"interlock.sh/fleet"
+	"interlock.sh/tasks"
 	"interlock.sh/tui/components"
 	"interlock.sh/tui/keys"
 	"interlock.sh/tui/look"
@@ -25,13 +26,14 @@ type Fleet struct {
 	filter components.Filter
 	all    []fleet.Machine
 	byID   map[string]fleet.Machine
+	recent recent
 	now    time.Time
 }
 
 // NewFleet is the page without machines.
 func NewFleet(style look.Style, k keys.Map) *Fleet {
 	return &Fleet{
-		style: style, keys: k, filter: components.NewFilter(style, k), byID: map[string]fleet.Machine{},
+		style: style, keys: k, filter: components.NewFilter(style, k), byID: map[string]fleet.Machine{}, recent: newRecent(style),
 		table: components.Table{Style: style, Columns: fleetColumns},
 	}
 }
@@ -56,6 +58,11 @@ func (f *Fleet) Set(ms []fleet.Machine, now time.Time) {
 		f.byID[m.ID] = m
 	}
 	f.refresh()
+}
+
+// SetRecent gives the page the newest tasks.
+func (f *Fleet) SetRecent(list []tasks.View, names map[string]string, now time.Time) {
+	f.recent.set(list, names, now)
 }
 
 // Selected is the chosen machine.
@@ -172,6 +179,9 @@ func (f *Fleet) View(w, h int) string {
 	}
 	if m, ok := f.Selected(); ok && h >= 10 {
 		bottom = f.detail(m, w)
+	}
+	if f.table.Len() > 0 {
+		bottom = append(f.recent.lines(w, h-len(top)-len(bottom)-f.table.Len()-1), bottom...)
 	}
 	room := h - len(top) - len(bottom)
 	var middle string

@@ -19,33 +19,26 @@ func Loading(style look.Style, what, server string, w, h int) string {
 
 // Failure stands in place of a page whose data could not be read: what is wrong, and the way out.
 func Failure(style look.Style, what, server string, err error, retry time.Duration, w, h int) string {
+	why := []components.Step{components.Say(message(err))}
+	if h := hint(err); h != "" {
+		why = append(why, components.Say(h))
+	}
+	why = append(why, components.Say(""))
 	again := components.Say("This tries again every " + text.Duration(retry) + "; ctrl+r tries now, q leaves.")
 	switch fault.CodeOf(err) {
 	case fault.Unauthenticated, fault.Revoked:
-		return components.Panel(style, look.MarkBad, "Not logged in to "+server, []components.Step{
-			components.Say(message(err)), components.Say(""),
+		return components.Panel(style, look.MarkBad, "Not logged in to "+server, append(why,
 			components.Say("Log in, then start interlock-tui again:"),
-			components.Run("interlock login --api " + server),
-		}, w, h)
+			components.Run("interlock login --api "+server)), w, h)
 	case fault.ScopeDenied:
-		return components.Panel(style, look.MarkBad, "This credential may not read "+what, []components.Step{
-			components.Say(message(err)), components.Say(""),
+		return components.Panel(style, look.MarkBad, "This credential may not read "+what, append(why,
 			components.Say("The dashboard wants an account's login; see what you are, then log in:"),
 			components.Run("interlock whoami"),
-			components.Run("interlock login --api " + server),
-		}, w, h)
+			components.Run("interlock login --api "+server)), w, h)
 	case fault.Unavailable:
-		steps := []components.Step{components.Say(message(err))}
-		if h := hint(err); h != "" {
-			steps = append(steps, components.Say(h))
-		}
-		return components.Panel(style, look.MarkBad, "No connection to "+server, append(steps, components.Say(""), again), w, h)
+		return components.Panel(style, look.MarkBad, "No connection to "+server, append(why, again), w, h)
 	}
-	steps := []components.Step{components.Say(message(err))}
-	if h := hint(err); h != "" {
-		steps = append(steps, components.Say(h))
-	}
-	return components.Panel(style, look.MarkBad, "Cannot read "+what, append(steps, components.Say(""), again), w, h)
+	return components.Panel(style, look.MarkBad, "Cannot read "+what, append(why, again), w, h)
 }
 
 func message(err error) string {

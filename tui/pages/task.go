@@ -22,6 +22,7 @@ type Task struct {
 	keys    keys.Map
 	task    tasks.View
 	journal []journalLine
+	cut     bool
 	names   map[string]string
 	now     time.Time
 	scroll  components.Scroll
@@ -32,13 +33,20 @@ func NewTask(style look.Style, k keys.Map) *Task {
 	return &Task{style: style, keys: k, scroll: components.Scroll{Follow: true}}
 }
 
-// Set gives the page a task as it is now, with its journal so far.
-func (t *Task) Set(v tasks.View, entries []tasks.Entry, names map[string]string, now time.Time) {
+// Entries is a journal as far as it was read; Cut says that it goes on.
+type Entries struct {
+	List []tasks.Entry
+	Cut  bool
+}
+
+// Set gives the page a task as it is now, with its journal.
+func (t *Task) Set(v tasks.View, entries Entries, names map[string]string, now time.Time) {
 	if v.ID != t.task.ID {
 		t.scroll.Reset()
 	}
 	t.task, t.names, t.now = v, names, now
-	t.journal = readJournal(entries, names)
+	t.journal = readJournal(entries.List, names)
+	t.cut = entries.Cut
 }
 
 // Key scrolls the journal, goes back, and asks for a cancel.
@@ -143,6 +151,9 @@ func (t *Task) lines(w int) []string {
 			}
 			out = append(out, head+style.Render(words))
 		}
+	}
+	if t.cut {
+		out = append(out, t.style.Rest.Render("  The journal goes on; only its first entries are kept here."))
 	}
 	return out
 }

@@ -1,6 +1,7 @@
 package pages
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -43,19 +44,6 @@ func NewTasks(style look.Style, k keys.Map) *Tasks {
 		table: components.Table{Style: style, Columns: taskColumns, SortBy: ageColumn},
 	}
 }
-
-var taskColumns = []components.Column{
-	{Title: "TYPE", Min: 10, Max: 24, Keep: 8},
-	{Title: "STATE", Min: 17, Max: 22, Keep: 9},
-	{Title: "WORKER", Min: 10, Max: 22, Keep: 6},
-	{Title: "TRY", Min: 4, Max: 7, Right: true, Keep: 2},
-	{Title: "TOOK", Min: 6, Max: 7, Right: true, Keep: 5},
-	{Title: "AGE", Min: 6, Max: 10, Right: true, Keep: 7},
-	{Title: "TASK", Min: 8, Max: 28, Keep: 1},
-	{Title: "NOTE", Min: 12, Max: 60, Keep: 3},
-}
-
-const ageColumn = 5
 
 // Set gives the page the tasks as they are now, and the names of the machines that work on them.
 func (t *Tasks) Set(list tasks.List, names map[string]string, now time.Time) {
@@ -106,7 +94,7 @@ func (t *Tasks) refresh() {
 	t.sort(shown)
 	rows := make([]components.Row, len(shown))
 	for i, v := range shown {
-		rows[i] = t.row(v)
+		rows[i] = taskRow(t.style, v, t.names, t.now)
 	}
 	t.table.SetRows(rows)
 }
@@ -122,7 +110,7 @@ func (t *Tasks) sort(shown []tasks.View) {
 	case "AGE":
 		by = func(a, b tasks.View) int { return b.CreatedAt.Compare(a.CreatedAt) }
 	case "TOOK":
-		by = func(a, b tasks.View) int { return int(t.took(a) - t.took(b)) }
+		by = func(a, b tasks.View) int { return cmp.Compare(took(a, t.now), took(b, t.now)) }
 	case "TRY":
 		by = func(a, b tasks.View) int { return a.Attempts - b.Attempts }
 	case "WORKER":
@@ -142,68 +130,7 @@ func (t *Tasks) sort(shown []tasks.View) {
 	})
 }
 
-func (t *Tasks) row(v tasks.View) components.Row {
-	mark, style := t.style.Task(v.State)
-	state := mark + " " + text.Clean(string(v.State))
-	if v.CancelRequested && !v.State.Terminal() {
-		state += ", stopping"
-	}
-	took := text.Unknown
-	if v.StartedAt != nil {
-		took = span(t.took(v))
-	}
-	plain, dim := t.style.Plain, t.style.Dim
-	return components.Row{ID: v.ID, Cells: []components.Cell{
-		{Text: text.Clean(v.Type), Style: plain},
-		{Text: state, Style: style},
-		{Text: t.worker(v), Style: plain},
-		{Text: fmt.Sprintf("%d/%d", v.Attempts, v.MaxAttempts), Style: dim},
-		{Text: took, Style: plain},
-		{Text: text.Ago(t.now, &v.CreatedAt), Style: dim},
-		{Text: text.Clean(v.ID), Style: dim},
-		{Text: note(v), Style: dim},
-	}}
-}
-
 func (t *Tasks) worker(v tasks.View) string { return workerName(v.WorkerID, t.names) }
-
-func workerName(id string, names map[string]string) string {
-	if n := names[id]; n != "" {
-		return n
-	}
-	return text.Or(text.Clean(id))
-}
-
-func (t *Tasks) took(v tasks.View) time.Duration {
-	switch {
-	case v.StartedAt == nil:
-		return 0
-	case v.EndedAt != nil:
-		return v.EndedAt.Sub(*v.StartedAt)
-	}
-	return t.now.Sub(*v.StartedAt)
-}
-
-// span is a duration with the digit that matters for work of seconds.
-func span(d time.Duration) string {
-	if d < time.Minute {
-		return fmt.Sprintf("%.1f s", max(d, 0).Seconds())
-	}
-	return text.Duration(d)
-}
-
-// note is what a task last said: its error, or its progress.
-func note(v tasks.View) string {
-	switch {
-	case v.Error != nil:
-		return text.Clean(v.Error.Code + ": " + v.Error.Message)
-	case v.Progress != nil && !v.State.Terminal():
-		return strings.TrimSpace(fmt.Sprintf("%.0f%% %s", v.Progress.Percent, text.Clean(v.Progress.Message)))
-	case v.CancelReason != "":
-		return text.Clean(v.CancelReason)
-	}
-	return ""
-}
 
 // Key moves, filters by state and type, opens, and asks for a cancel.
 func (t *Tasks) Key(k tea.KeyMsg) tea.Msg {
