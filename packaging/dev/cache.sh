@@ -55,6 +55,7 @@ part() { PART="$(mktemp -d "$CACHE/.part-$LOCKED-XXXXXX")" || die "cannot write 
 
 # publish NAME: the folder PART becomes the entry NAME, whole or not at all.
 publish() {
+	chmod 755 "$PART" || die "cannot write to $CACHE" # mktemp keeps other users out
 	# os.rename refuses a folder that is not empty, where mv would move into it.
 	python3 -c 'import os, sys; os.rename(sys.argv[1], sys.argv[2])' "$PART" "$CACHE/$1" 2>/dev/null ||
 		[ -d "$CACHE/$1" ] || die "cannot rename $PART to $CACHE/$1"
