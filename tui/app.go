@@ -36,7 +36,12 @@ type Options struct {
 	Clock    clock.Clock        // the machine's own when nil
 	// Explain may add to a refusal what the program knows about its credential. Nil adds nothing.
 	Explain func(error) error
+	// Size is that of the terminal until it tells its own; zero draws nothing until then.
+	Size Size
 }
+
+// Size is a number of cells.
+type Size struct{ W, H int }
 
 // App is the root model. It is driven by Update from one goroutine.
 type App struct {
@@ -114,7 +119,7 @@ func New(ctx context.Context, o Options) *App {
 		page: FleetPage, from: FleetPage, now: o.Clock.Now(), names: map[string]string{},
 		fleet: pages.NewFleet(style, k), machine: pages.NewMachine(style, k), tasks: pages.NewTasks(style, k),
 		task: pages.NewTask(style, k), ask: pages.NewAsking(style, k), help: pages.NewHelp(style, k),
-		follow: func() {}, hints: newHints(), dirty: true,
+		w: o.Size.W, h: o.Size.H, follow: func() {}, hints: newHints(), dirty: true,
 	}
 }
 

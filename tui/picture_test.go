@@ -121,7 +121,9 @@ func (r run) with(codes string) run {
 				return r
 			}
 			var red, green, blue int
-			fmt.Sscan(c[i+2]+" "+c[i+3]+" "+c[i+4], &red, &green, &blue)
+			if _, err := fmt.Sscan(c[i+2]+" "+c[i+3]+" "+c[i+4], &red, &green, &blue); err != nil {
+				return r
+			}
 			colour := fmt.Sprintf("#%02x%02x%02x", red, green, blue)
 			if c[i] == "38" {
 				r.fill = colour

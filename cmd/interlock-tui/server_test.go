@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"strconv"
 	"sync/atomic"
 	"testing"
 
@@ -59,8 +60,7 @@ func newFleetServer(t *testing.T) *fleetServer {
 	})
 	get("GET /api/tasks/{id}", func(r *http.Request) (any, error) { return b.Task(r.Context(), r.PathValue("id")) })
 	get("GET /api/tasks/{id}/journal", func(r *http.Request) (any, error) {
-		var after int64
-		fmt.Sscan(r.URL.Query().Get("after"), &after)
+		after, _ := strconv.ParseInt(r.URL.Query().Get("after"), 10, 64) // absent is from the beginning
 		return b.TaskJournal(r.Context(), r.PathValue("id"), after, 500)
 	})
 	get("POST /api/ai/runs", func(r *http.Request) (any, error) {

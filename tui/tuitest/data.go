@@ -120,7 +120,7 @@ func Unicode() []fleet.Machine {
 	names := []string{
 		"東京の研究室の大きなワークステーション第二号機", "👩‍🔬 lab 🧪 ünïcödé größe", "محطة العمل في المختبر",
 		"e\u0301\u0301\u0301\u0301\u0301\u0301\u0301\u0301vil marks", "red\x1b[31m\x1b]0;title\x07\x1b[2Jname", "turned \u202egnp.exe",
-		"a-name-that-is-far-too-long-for-any-column-of-any-table-in-this-program", "한국어 기계", "​zero​width​",
+		"a-name-that-is-far-too-long-for-any-column-of-any-table-in-this-program", "한국어 기계", "\u200bzero\u200bwidth\u200b",
 	}
 	out := make([]fleet.Machine, len(names))
 	for i, n := range names {
