@@ -1,23 +1,34 @@
 package cli
 
 import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
 	"github.com/spf13/cobra"
 
+	"interlock.sh/agent"
+	"interlock.sh/agent/enrollment"
+	"interlock.sh/agent/hostfacts"
+	"interlock.sh/agent/localapi"
 	"interlock.sh/agent/supervise"
+	"interlock.sh/fleet"
 )
 
-// agentCmd hands the rest of the line to the host agent, which has flags of its own.
 func (a *app) agentCmd() *cobra.Command {
-	return &cobra.Command{
-		Use: "agent", Short: "Run and operate the host agent of this machine",
-		DisableFlagParsing: true,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if a.programs.Agent == nil {
-				return notBuilt("the host agent")
-			}
-			return ended(a.programs.Agent(cmd.Context(), args, a.Stdio))
-		},
-	}
+	return noun("agent", "Run and operate the host agent of this machine",
+		a.agentEnrollCmd(), a.agentRunCmd(), a.agentStartCmd(), a.agentStopCmd(), a.agentStatusCmd(),
+		a.agentModeCmd("pause", "Stop the model servers and take no work, until resume", fleet.Paused),
+		a.agentModeCmd("drain", "Finish the work in hand and take no more; models stay loaded", fleet.Draining),
+		a.agentModeCmd("resume", "Work again", fleet.Active),
+		a.agentLogsCmd(), a.agentDoctorCmd())
 }
 
 // runChildCmd is the shim between the agent and a child on systems without a parent-death signal. It is
@@ -26,14 +37,331 @@ func (a *app) runChildCmd() *cobra.Command {
 	return &cobra.Command{
 		Use: "run-child", Hidden: true, DisableFlagParsing: true,
 		RunE: func(_ *cobra.Command, args []string) error {
-			return ended(supervise.RunChild(args))
+			if code := supervise.RunChild(args); code != ExitOK {
+				return &exit{code}
+			}
+			return nil
 		},
 	}
 }
 
-func ended(code int) error {
-	if code == ExitOK {
+// enrolled is which enrollment of this machine a verb is about.
+type enrolled struct {
+	group, role string
+}
+
+func enrolledFlags(cmd *cobra.Command) *enrolled {
+	var e enrolled
+	cmd.Flags().StringVar(&e.group, "group", "", "the group, by name or id; needed when this machine has several")
+	cmd.Flags().StringVar(&e.role, "role", "", "client or trainer; needed when this machine has both")
+	return &e
+}
+
+func (e *enrolled) find() (enrollment.Enrollment, error) {
+	home, err := enrollment.DefaultHome()
+	if err != nil {
+		return enrollment.Enrollment{}, err
+	}
+	return home.Find(e.group, fleet.Role(e.role))
+}
+
+// door is the local API of the enrollment's agent.
+func (e *enrolled) door() (*localapi.Client, enrollment.Enrollment, error) {
+	en, err := e.find()
+	if err != nil {
+		return nil, en, err
+	}
+	socket, err := en.Home.Socket(en.Group, en.Role)
+	return localapi.Dial(socket), en, err
+}
+
+func (a *app) agentEnrollCmd() *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "enroll", Short: "Make this machine a member of a model group", Args: cobra.NoArgs,
+		Long: "Trade a bootstrap key, read from standard input, for this machine's own credential.\n" +
+			"A machine that is enrolled already keeps its credential and needs no key.",
+	}
+	var req enrollment.Request
+	var role, runtime string
+	var fromStdin bool
+	f := cmd.Flags()
+	f.StringVar(&req.Origin, "url", "", "the control plane")
+	f.StringVar(&req.Group, "group", "", "the group, by name or id")
+	f.StringVar(&role, "role", "", "client or trainer")
+	f.StringVar(&runtime, "runtime", string(fleet.LlamaCpp), "llama.cpp or mlx-lm")
+	f.StringVar(&req.Name, "name", "", "what people call this machine (its host name)")
+	f.BoolVar(&fromStdin, "key-stdin", false, "read the bootstrap key from standard input; an empty line is no key")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		req.Role, req.Runtime, req.Pin, req.InsecureHTTP, req.Version = fleet.Role(role), fleet.Runtime(runtime), a.flags.Pin, a.flags.InsecureHTTP, Version
+		home, err := enrollment.DefaultHome()
+		if err != nil {
+			return err
+		}
+		if fromStdin {
+			line, err := bufio.NewReader(a.In).ReadString('\n')
+			if err != nil && !errors.Is(err, io.EOF) {
+				return fmt.Errorf("read the key: %w", err)
+			}
+			req.Key = strings.TrimSpace(line)
+		}
+		req.HostID = hostfacts.ID(cmd.Context())
+		req.Host = hostfacts.Collect(cmd.Context(), string(home))
+		if req.Name == "" {
+			req.Name = req.Host.Hostname
+		}
+		res, err := home.Enroll(cmd.Context(), req)
+		if err != nil {
+			return err
+		}
+		if res.Note != "" {
+			a.note("%s", res.Note)
+		}
+		word := "enrolled"
+		if res.Kept {
+			word = "already enrolled"
+		}
+		a.say("%s as %s in group %s (%s), role %s", word, clean(res.Name), clean(res.GroupName), res.Group, res.Role)
 		return nil
 	}
-	return &exit{code}
+	return cmd
+}
+
+func (a *app) agentRunCmd() *cobra.Command {
+	cmd := &cobra.Command{Use: "run", Short: "Run the agent in the foreground", Args: cobra.NoArgs}
+	en := enrolledFlags(cmd)
+	level := cmd.Flags().String("log-level", "info", "debug, info, warn or error")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		e, err := en.find()
+		if err != nil {
+			return err
+		}
+		var least slog.Level
+		if err := least.UnmarshalText([]byte(*level)); err != nil {
+			return usage("--log-level %s is none of debug, info, warn, error", *level)
+		}
+		program, err := os.Executable()
+		if err != nil {
+			return fmt.Errorf("find this program: %w", err)
+		}
+		ag, err := agent.New(cmd.Context(), agent.Options{
+			Enrollment: e, Version: Version, Logger: agent.NewLogger(a.Err, least), Shim: []string{program, "run-child"},
+		})
+		if err != nil {
+			return err
+		}
+		if err := agent.RecordPid(e); err != nil {
+			return err
+		}
+		return ag.Run(cmd.Context())
+	}
+	return cmd
+}
+
+func (a *app) agentStartCmd() *cobra.Command {
+	cmd := &cobra.Command{Use: "start", Short: "Start the agent in the background", Args: cobra.NoArgs}
+	en := enrolledFlags(cmd)
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		e, err := en.find()
+		if err != nil {
+			return err
+		}
+		program, err := os.Executable()
+		if err != nil {
+			return fmt.Errorf("find this program: %w", err)
+		}
+		// Through the link, so that the process list shows what is current.
+		if link := filepath.Join(string(e.Home), "app", "current", "interlock"); sameFile(link, program) {
+			program = link
+		}
+		st, err := agent.StartDetached(cmd.Context(), e, program, "agent", "run", "--group", e.Group, "--role", string(e.Role))
+		if err != nil {
+			return err
+		}
+		a.say("the agent of group %s, role %s runs (pid %d): %s", clean(e.GroupName), e.Role, st.Pid, clean(st.Words))
+		return nil
+	}
+	return cmd
+}
+
+func sameFile(a, b string) bool {
+	x, errX := os.Stat(a)
+	y, errY := os.Stat(b)
+	return errX == nil && errY == nil && os.SameFile(x, y)
+}
+
+func (a *app) agentStopCmd() *cobra.Command {
+	cmd := &cobra.Command{Use: "stop", Short: "Stop the agent after the work in hand", Args: cobra.NoArgs}
+	en := enrolledFlags(cmd)
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		e, err := en.find()
+		if err != nil {
+			return err
+		}
+		if err := agent.StopDetached(cmd.Context(), e); err != nil {
+			return err
+		}
+		a.say("the agent of group %s, role %s has stopped", clean(e.GroupName), e.Role)
+		return nil
+	}
+	return cmd
+}
+
+func (a *app) agentStatusCmd() *cobra.Command {
+	cmd := &cobra.Command{Use: "status", Short: "Show every enrollment of this machine, or one", Args: cobra.NoArgs}
+	en, asJSON := enrolledFlags(cmd), jsonFlag(cmd)
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		home, err := enrollment.DefaultHome()
+		if err != nil {
+			return err
+		}
+		all, err := home.List()
+		if err != nil {
+			return err
+		}
+		var out []localapi.Status
+		for _, e := range all {
+			if (en.group == "" || en.group == e.Group || en.group == e.GroupName) && (en.role == "" || en.role == string(e.Role)) {
+				out = append(out, statusOf(cmd.Context(), e))
+			}
+		}
+		if *asJSON {
+			return a.printJSON(map[string]any{"agents": some(out)})
+		}
+		if len(out) == 0 {
+			a.empty("this machine is not enrolled: paste the line that `interlock models key rotate client` prints")
+			return nil
+		}
+		a.agentTable(out)
+		return nil
+	}
+	return cmd
+}
+
+// statusOf asks an agent, or says that it does not run.
+func statusOf(ctx context.Context, e enrollment.Enrollment) localapi.Status {
+	socket, err := e.Home.Socket(e.Group, e.Role)
+	if err == nil {
+		var st localapi.Status
+		if st, err = localapi.Dial(socket).Status(ctx); err == nil {
+			return st
+		}
+	}
+	return localapi.Status{
+		Group: e.Group, GroupName: e.GroupName, Role: e.Role, Origin: e.Origin, Machine: e.Machine,
+		State: fleet.State{Kind: fleet.StateOffline}, Words: "not running", LastError: err.Error(),
+	}
+}
+
+func (a *app) agentTable(all []localapi.Status) {
+	var rows [][]string
+	for _, st := range all {
+		var models []string
+		var speed *float64
+		for _, d := range st.Report.Deployments {
+			models = append(models, d.Alias+" "+d.State.String())
+			if d.TokensPerSecond != nil {
+				speed = d.TokensPerSecond
+			}
+		}
+		pid := ""
+		if st.Pid > 0 {
+			pid = strconv.Itoa(st.Pid)
+		}
+		rows = append(rows, []string{st.GroupName + "/" + string(st.Role), st.Words, strings.Join(models, ", "), rate(speed), pid, a.ago(st.LastSeen), st.Origin})
+	}
+	a.table([]string{"GROUP/ROLE", "STATE", "MODELS", "TOK/S", "PID", "REPORTED", "CONTROL PLANE"}, rows)
+	for _, st := range all {
+		if st.LastError != "" {
+			a.note("%s/%s: %s", clean(st.GroupName), st.Role, clean(st.LastError))
+		}
+	}
+}
+
+func (a *app) agentModeCmd(verb, short string, mode fleet.Mode) *cobra.Command {
+	cmd := &cobra.Command{Use: verb, Short: short, Args: cobra.NoArgs}
+	en := enrolledFlags(cmd)
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		door, e, err := en.door()
+		if err != nil {
+			return err
+		}
+		st, err := door.SetOwner(cmd.Context(), mode)
+		if err != nil {
+			return err
+		}
+		a.say("group %s, role %s: %s", clean(e.GroupName), e.Role, clean(st.Words))
+		return nil
+	}
+	return cmd
+}
+
+func (a *app) agentLogsCmd() *cobra.Command {
+	cmd := &cobra.Command{Use: "logs", Short: "Show the newest lines of the agent's log, or of a model server's", Args: cobra.NoArgs}
+	en := enrolledFlags(cmd)
+	deployment := cmd.Flags().String("deployment", "", "a model on this machine, by alias or id")
+	lines := cmd.Flags().Int("lines", 50, "how many, up to 1000")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		door, _, err := en.door()
+		if err != nil {
+			return err
+		}
+		logs, err := door.Logs(cmd.Context(), *deployment, *lines)
+		if err != nil {
+			return err
+		}
+		for _, l := range logs.Lines {
+			a.say("%s", clean(l))
+		}
+		return nil
+	}
+	return cmd
+}
+
+func (a *app) agentDoctorCmd() *cobra.Command {
+	cmd := &cobra.Command{Use: "doctor", Short: "Check this machine: credential, control plane, clock, disk, model server, files", Args: cobra.NoArgs}
+	en, asJSON := enrolledFlags(cmd), jsonFlag(cmd)
+	deep := cmd.Flags().Bool("deep", false, "read every model file whole and compare its SHA-256")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		door, e, err := en.door()
+		if err != nil {
+			return err
+		}
+		checks, err := door.Doctor(cmd.Context(), *deep)
+		if err != nil {
+			checks = append(agent.Doctor(cmd.Context(), e, Version), localapi.Check{
+				Name: "agent", Detail: err.Error(), Fix: "start it: interlock agent start",
+			})
+		}
+		bad := 0
+		for _, c := range checks {
+			if !c.OK {
+				bad++
+			}
+		}
+		if *asJSON {
+			if err := a.printJSON(map[string]any{"checks": some(checks)}); err != nil {
+				return err
+			}
+		} else {
+			a.checkTable(checks)
+		}
+		if bad > 0 {
+			return &exit{ExitError}
+		}
+		return nil
+	}
+	return cmd
+}
+
+func (a *app) checkTable(checks []localapi.Check) {
+	for _, c := range checks {
+		mark := "ok  "
+		if !c.OK {
+			mark = "FAIL"
+		}
+		a.say("%s  %-20s  %s", mark, clean(c.Name), clean(c.Detail))
+		if c.Fix != "" {
+			a.say("      %-20s  → %s", "", clean(c.Fix))
+		}
+	}
 }

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"errors"
-	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -54,11 +53,7 @@ func checkGGUF(paths []string) error {
 	for _, path := range paths {
 		h, err := llama.ReadGGUFFile(path)
 		if err != nil {
-			return fmt.Errorf("%s: %w", filepath.Base(path), err)
-		}
-		if info, err := os.Stat(path); err == nil && info.Size() < h.Size() {
-			return fault.New(fault.Invalid, "%s has %d bytes, but its header promises %d: it was cut off", path, info.Size(), h.Size()).
-				WithHint("download it again")
+			return err
 		}
 		if h.Split() && h.SplitCount > len(paths) {
 			return fault.New(fault.Invalid, "%s is shard %d of %d, and %d files were given", path, h.SplitNo+1, h.SplitCount, len(paths)).

@@ -50,7 +50,8 @@ func newFakeAPI(t testing.TB) *fakeAPI {
 	f.blobRoutes(mux)
 	f.taskRoutes(mux)
 	f.runRoutes(mux)
-	f.Server = httptest.NewServer(mux)
+	f.Server = httptest.NewUnstartedServer(mux) // so that the handlers never see it half made
+	f.Start()
 	t.Cleanup(func() { f.CloseClientConnections(); f.Close() })
 	return f
 }
@@ -60,11 +61,11 @@ type handler func(r *http.Request) (any, error)
 // handle serves one route to the kinds of credentials named.
 func (f *fakeAPI) handle(mux *http.ServeMux, pattern string, h handler, kinds ...access.Kind) {
 	mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
+		f.mu.Lock() // for the encoding too: answers point into what others change
+		defer f.mu.Unlock()
 		out, err := any(nil), f.authorize(r, kinds)
 		if err == nil {
-			f.mu.Lock()
 			out, err = h(r)
-			f.mu.Unlock()
 		}
 		w.Header().Set("Content-Type", "application/json")
 		if err != nil {
