@@ -105,7 +105,7 @@ func TestDeepCheckReadsEverythingWhateverTheSealSays(t *testing.T) {
 	s, c := &shelf{}, NewCache(t.TempDir())
 	f := s.put("m.gguf", bytes.Repeat([]byte("0123456789abcdef"), 1<<20))
 	ensure(t, c, s, f)
-	flip(t, c.Path(f.SHA256), 5<<20+70000) // between two sampled blocks
+	flip(t, c.Path(f.SHA256), 5<<20+70000)   // between two sampled blocks
 	if err := c.seal(f.SHA256); err != nil { // as if the seal had been made of the damaged file
 		t.Fatal(err)
 	}

@@ -1,0 +1,221 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/gofrs/flock"
+	"golang.org/x/sync/errgroup"
+
+	"interlock.sh/agent/enrollment"
+	"interlock.sh/agent/hostfacts"
+	"interlock.sh/agent/memory"
+	"interlock.sh/agent/models"
+	"interlock.sh/agent/supervise"
+	"interlock.sh/ai"
+	"interlock.sh/client"
+	"interlock.sh/fault"
+	"interlock.sh/fleet"
+	"interlock.sh/internal/clock"
+	"interlock.sh/internal/ident"
+	"interlock.sh/tasks"
+	"interlock.sh/worker"
+)
+
+// Options say how an agent runs.
+type Options struct {
+	Enrollment enrollment.Enrollment
+	Version    string
+	Logger     *slog.Logger
+	Clock      clock.Clock
+	Supervise  supervise.Policy // zero fields have their defaults
+	Leash      supervise.Leash  // "" is the system's
+	Shim       []string         // this program's path and "run-child", for systems without a death signal
+}
+
+// Agent runs one enrollment. Make one with New; Run may be called once.
+type Agent struct {
+	Options
+	clock    clock.Clock
+	log      *slog.Logger
+	instance string
+	hostID   string
+	control  *client.Client
+	host     *machine
+	worker   *worker.Worker
+	lock     *flock.Flock
+	due      chan struct{} // reconcile soon
+	news     chan struct{} // report soon
+	refresh  chan struct{} // read the desired state now
+
+	mu       sync.Mutex
+	facts    fleet.HostFacts
+	server   *fleet.ServerFacts
+	desired  fleet.Desired
+	owner    Owner
+	serves   map[string]*serving
+	blocked  string // why this agent may do nothing at all
+	lastSeen time.Time
+	lastErr  string
+}
+
+// New prepares the agent of an enrollment: it takes the role's lock, so that a second agent of the same
+// role is refused, and cleans up what an earlier one left.
+func New(ctx context.Context, o Options) (*Agent, error) {
+	if o.Clock == nil {
+		o.Clock = clock.System
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	e := o.Enrollment
+	lock := flock.New(filepath.Join(e.Dir(), "agent.lock"))
+	if ok, err := lock.TryLock(); err != nil {
+		return nil, fmt.Errorf("lock %s: %w", e.Dir(), err)
+	} else if !ok {
+		return nil, fault.New(fault.Conflict, "an agent of group %s, role %s runs already", e.Group, e.Role).
+			WithHint("look at it: interlock agent status; or stop it: interlock agent stop")
+	}
+	a := &Agent{
+		Options: o, clock: o.Clock, log: o.Logger.With(slog.String("group", e.Group), slog.String("role", string(e.Role))),
+		instance: ident.New("ins", o.Clock.Now()), hostID: hostfacts.ID(ctx), lock: lock,
+		due: make(chan struct{}, 1), news: make(chan struct{}, 1), refresh: make(chan struct{}, 1), serves: map[string]*serving{},
+		desired: fleet.Desired{Mode: fleet.Active},
+	}
+	if err := a.open(ctx); err != nil {
+		return nil, errors.Join(err, lock.Unlock())
+	}
+	return a, nil
+}
+
+// open connects the agent's parts.
+func (a *Agent) open(ctx context.Context) error {
+	e := a.Enrollment
+	env, err := e.Env()
+	if err != nil {
+		return err
+	}
+	if a.control, err = e.Client(a.Version); err != nil {
+		return err
+	}
+	if a.owner, err = loadOwner(e.Dir()); err != nil {
+		return err
+	}
+	if e.HostID != "" && e.HostID != a.hostID {
+		a.blocked = "this folder was copied from another computer (" + e.Name + ")"
+	}
+	sup, err := supervise.New(supervise.Config{
+		Dir: filepath.Join(e.Dir(), "run"), LogDir: filepath.Join(e.Dir(), "logs"), Policy: a.Supervise, Leash: a.Leash, Shim: a.Shim,
+		Clock: a.clock, Logger: a.log,
+	})
+	if err != nil {
+		return err
+	}
+	left, err := sup.Sweep(ctx)
+	if err != nil {
+		return err
+	}
+	for _, l := range left {
+		a.log.Info("found a model server of an earlier agent", slog.Any("process", l))
+	}
+	started, alive := processes()
+	a.host = &machine{
+		home: e.Home, group: e.Group, setting: env[enrollment.EnvLlamaServer], cache: models.NewCache(e.Home.Blobs()),
+		ledger: memory.Open(e.Home.Ledger(), alive), promise: memory.Promise{Pid: os.Getpid(), Started: started},
+		sup: sup, control: a.control, clock: a.clock, changed: a.poke,
+	}
+	a.facts = hostfacts.Collect(ctx, string(e.Home))
+	a.worker, err = worker.New(a.control, worker.Options{
+		WorkerID: e.Machine, Version: a.Version, Spool: filepath.Join(e.Dir(), "spool"), Grace: drainWithin, Clock: a.clock, Logger: a.log,
+	})
+	if err != nil {
+		return err
+	}
+	return a.worker.Handle(ai.ChatType, ai.ChatVersion, tasks.Pure, a.chat)
+}
+
+// Run serves until ctx ends; then work in hand is finished within its grace, model servers are stopped,
+// and nothing is left behind.
+func (a *Agent) Run(ctx context.Context) error {
+	defer a.lock.Unlock() //nolint:errcheck // closing the file releases it as well
+	defer a.control.Close()
+	group, gctx := errgroup.WithContext(ctx)
+	group.Go(func() error { return a.reportLoop(gctx) })
+	group.Go(func() error { return a.desiredLoop(gctx) })
+	group.Go(func() error { return a.listenLoop(gctx) })
+	group.Go(func() error { return a.localLoop(gctx) })
+	// Model servers outlive the worker: an answer in hand is finished before they stop.
+	servers, stopServers := context.WithCancel(context.WithoutCancel(ctx))
+	defer stopServers()
+	group.Go(func() error { return a.reconcileLoop(servers) })
+	group.Go(func() error {
+		defer stopServers()
+		if a.supported() != nil {
+			<-gctx.Done() // enrolled and shown, but nothing is claimed
+			return nil
+		}
+		return a.workLoop(gctx)
+	})
+	err := group.Wait()
+	end, cancel := context.WithTimeout(context.WithoutCancel(ctx), drainWithin)
+	defer cancel()
+	err = errors.Join(err, a.host.sup.Close(end))
+	a.lastReport(end)
+	if ctx.Err() != nil && errors.Is(err, context.Cause(ctx)) {
+		return nil
+	}
+	return err
+}
+
+// workLoop claims and answers work. A control plane that revoked the machine ends it, and only it: the
+// agent stays, so that its owner sees why.
+func (a *Agent) workLoop(ctx context.Context) error {
+	err := a.worker.Run(ctx)
+	if ctx.Err() != nil || err == nil {
+		return nil
+	}
+	a.log.Error("the worker ended", slog.Any("cause", err))
+	a.mu.Lock()
+	a.blocked = fault.Of(err).Message
+	a.mu.Unlock()
+	a.poke()
+	<-ctx.Done()
+	return nil
+}
+
+// supported says why this version cannot run the role or runtime of the enrollment; nil when it can.
+func (a *Agent) supported() *fleet.State {
+	e := a.Enrollment
+	switch {
+	case e.Role != fleet.RoleClient:
+		return &fleet.State{Kind: fleet.StateUnsupported, Detail: fmt.Sprintf("role %s needs a newer agent", e.Role)}
+	case e.Runtime != fleet.LlamaCpp:
+		return &fleet.State{Kind: fleet.StateUnsupported, Detail: fmt.Sprintf("runtime %s needs a newer agent", e.Runtime)}
+	}
+	return nil
+}
+
+// poke asks for a reconcile and a report soon.
+func (a *Agent) poke() {
+	signal(a.due)
+	signal(a.news)
+}
+
+func signal(ch chan struct{}) {
+	select {
+	case ch <- struct{}{}:
+	default:
+	}
+}
+
+func (a *Agent) serving(deployment string) *serving {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.serves[deployment]
+}

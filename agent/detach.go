@@ -1,0 +1,141 @@
+package agent
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"log/slog"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"interlock.sh/agent/enrollment"
+	"interlock.sh/agent/localapi"
+	"interlock.sh/agent/supervise"
+	"interlock.sh/fault"
+	"interlock.sh/internal/atomicfile"
+	"interlock.sh/internal/clock"
+	"interlock.sh/internal/retry"
+)
+
+const (
+	startWithin = 20 * time.Second
+	stopWithin  = drainWithin + 30*time.Second
+	lookEvery   = 100 * time.Millisecond
+	logCap      = 5 << 20 // an older log is kept beside it as .1
+)
+
+// LogPath is the log of an enrollment's agent.
+func LogPath(e enrollment.Enrollment) string { return logPath(e.Dir()) }
+
+// pidFile names the process of a role's agent, so that it can be told to stop.
+func pidFile(e enrollment.Enrollment) string { return filepath.Join(e.Dir(), "agent.pid") }
+
+// RecordPid notes this process as the agent of an enrollment.
+func RecordPid(e enrollment.Enrollment) error {
+	me, err := supervise.Self()
+	if err != nil {
+		return err
+	}
+	b, err := json.Marshal(me)
+	if err != nil {
+		return err
+	}
+	return atomicfile.Write(pidFile(e), b, 0o600)
+}
+
+// Running is the process of an enrollment's agent; false when none runs.
+func Running(e enrollment.Enrollment) (supervise.Identity, bool) {
+	var id supervise.Identity
+	b, err := os.ReadFile(pidFile(e))
+	if err != nil || json.Unmarshal(b, &id) != nil {
+		return id, false
+	}
+	return id, id.Running()
+}
+
+// StartDetached starts `program args…` as a process of its own, away from this terminal, with its output
+// in the agent's log, and returns once the agent answers on its socket.
+func StartDetached(ctx context.Context, e enrollment.Enrollment, program string, args ...string) (localapi.Status, error) {
+	socket, err := e.Home.Socket(e.Group, e.Role)
+	if err != nil {
+		return localapi.Status{}, err
+	}
+	door := localapi.Dial(socket)
+	if st, err := door.Status(ctx); err == nil {
+		return st, nil // it runs already
+	}
+	log, err := openLog(LogPath(e))
+	if err != nil {
+		return localapi.Status{}, err
+	}
+	defer log.Close() //nolint:errcheck // the child has its own descriptor
+	cmd := exec.Command(program, args...)
+	cmd.Stdout, cmd.Stderr, cmd.Dir = log, log, string(e.Home)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	if err := cmd.Start(); err != nil {
+		return localapi.Status{}, fmt.Errorf("start agent: %w", err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- cmd.Wait() }()
+	ctx, cancel := context.WithTimeout(ctx, startWithin)
+	defer cancel()
+	for {
+		if st, err := door.Status(ctx); err == nil {
+			return st, nil
+		}
+		select {
+		case err := <-ended:
+			last, _ := tailFile(LogPath(e), 3)
+			return localapi.Status{}, fault.New(fault.Unavailable, "the agent ended at once (%v): %v", err, last.Lines).WithHint("its log: %s", LogPath(e))
+		case <-ctx.Done():
+			return localapi.Status{}, fault.New(fault.Unavailable, "the agent does not answer within %v", startWithin).WithHint("its log: %s", LogPath(e))
+		case <-clock.System.After(lookEvery):
+		}
+	}
+}
+
+// StopDetached tells an agent to stop and waits until it is gone: it finishes the work in hand first.
+func StopDetached(ctx context.Context, e enrollment.Enrollment) error {
+	id, ok := Running(e)
+	if !ok {
+		return fault.New(fault.NotFound, "no agent of group %s, role %s runs", e.Group, e.Role)
+	}
+	if err := syscall.Kill(id.PID, syscall.SIGTERM); err != nil && !errors.Is(err, syscall.ESRCH) {
+		return fmt.Errorf("stop agent: %w", err)
+	}
+	ctx, cancel := context.WithTimeout(ctx, stopWithin)
+	defer cancel()
+	for id.Running() {
+		if err := retry.Sleep(ctx, clock.System, lookEvery); err != nil {
+			return fault.New(fault.Unavailable, "the agent (pid %d) still finishes its work", id.PID).WithHint("wait, or: kill -9 %d", id.PID)
+		}
+	}
+	if err := os.Remove(pidFile(e)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("forget agent: %w", err)
+	}
+	return nil
+}
+
+// openLog opens the agent's log for appending; one that has grown large is set aside first.
+func openLog(path string) (*os.File, error) {
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return nil, fmt.Errorf("make log folder: %w", err)
+	}
+	if st, err := os.Stat(path); err == nil && st.Size() > logCap {
+		if err := os.Rename(path, path+".1"); err != nil {
+			return nil, fmt.Errorf("set old log aside: %w", err)
+		}
+	}
+	return os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+}
+
+// NewLogger writes an agent's log as text.
+func NewLogger(w io.Writer, level slog.Level) *slog.Logger {
+	return slog.New(slog.NewTextHandler(w, &slog.HandlerOptions{Level: level}))
+}

@@ -1,0 +1,105 @@
+// Package hostfacts reads what a computer is and has: system, processor, memory, disk, accelerators,
+// time zone, and an opaque id that differs between machines. What cannot be read stays absent; it never
+// is a zero.
+package hostfacts
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"time"
+
+	"github.com/shirou/gopsutil/v4/cpu"
+	"github.com/shirou/gopsutil/v4/host"
+	"github.com/shirou/gopsutil/v4/mem"
+	"github.com/shirou/gopsutil/v4/process"
+
+	"interlock.sh/fleet"
+	"interlock.sh/internal/diskspace"
+)
+
+// gpuDeadline bounds a vendor's tool: some hang when their driver does.
+const gpuDeadline = 5 * time.Second
+
+// Collect reads the facts; disk is a folder on the disk where models are kept.
+func Collect(ctx context.Context, disk string) fleet.HostFacts {
+	f := fleet.HostFacts{OS: runtime.GOOS, Arch: runtime.GOARCH, Cores: runtime.NumCPU(), Zone: zone()}
+	if name, err := os.Hostname(); err == nil {
+		f.Hostname = name
+	}
+	if info, err := host.InfoWithContext(ctx); err == nil {
+		f.OSVersion = strings.TrimSpace(info.Platform + " " + info.PlatformVersion)
+	}
+	if infos, err := cpu.InfoWithContext(ctx); err == nil && len(infos) > 0 {
+		f.CPU = infos[0].ModelName
+	}
+	Refresh(ctx, &f, disk)
+	return f
+}
+
+// Refresh reads again what changes: memory, disk, accelerators.
+func Refresh(ctx context.Context, f *fleet.HostFacts, disk string) {
+	f.MemoryTotal, f.MemoryFree, f.DiskFree = nil, nil, nil
+	if m, err := mem.VirtualMemoryWithContext(ctx); err == nil {
+		total, free := int64(m.Total), int64(m.Available)
+		f.MemoryTotal, f.MemoryFree = &total, &free
+	}
+	if free, err := diskspace.Free(disk); err == nil {
+		f.DiskFree = &free
+	}
+	gctx, cancel := context.WithTimeout(ctx, gpuDeadline)
+	defer cancel()
+	f.GPUs = gpus(gctx)
+}
+
+// ID is an opaque name of this computer, the same until its system is installed anew.
+func ID(ctx context.Context) string {
+	raw, err := host.HostIDWithContext(ctx)
+	if err != nil || raw == "" {
+		raw, _ = os.Hostname() // two copies of one folder still differ in most cases
+	}
+	sum := sha256.Sum256([]byte("interlock host\x00" + raw))
+	return hex.EncodeToString(sum[:16])
+}
+
+// Resident is the memory of a process with its children; nil when it cannot be read.
+func Resident(ctx context.Context, pid int) *int64 {
+	p, err := process.NewProcessWithContext(ctx, int32(pid))
+	if err != nil {
+		return nil
+	}
+	info, err := p.MemoryInfoWithContext(ctx)
+	if err != nil {
+		return nil
+	}
+	rss := int64(info.RSS)
+	children, _ := p.ChildrenWithContext(ctx) // none is an error here
+	for _, c := range children {
+		if more := Resident(ctx, int(c.Pid)); more != nil {
+			rss += *more
+		}
+	}
+	return &rss
+}
+
+// zone is the machine's IANA time zone, "" when it is not known by name.
+func zone() string {
+	if tz := os.Getenv("TZ"); tz != "" {
+		return strings.TrimPrefix(tz, ":")
+	}
+	if b, err := os.ReadFile("/etc/timezone"); err == nil && len(b) > 0 {
+		return strings.TrimSpace(string(b))
+	}
+	target, err := filepath.EvalSymlinks("/etc/localtime")
+	if err != nil {
+		return ""
+	}
+	if _, name, ok := strings.Cut(target, "zoneinfo/"); ok {
+		return name
+	}
+	return ""
+}

@@ -1,0 +1,41 @@
+// Package localapi is the agent's door for the owner of its machine: HTTP over a unix socket that only
+// the owner can open. It has the wire types, the client that the command line, the dashboard and the
+// tray use, and the handler that the agent serves. It decides nothing.
+package localapi
+
+import (
+	"time"
+
+	"interlock.sh/fleet"
+)
+
+// Status is an agent as its owner sees it.
+type Status struct {
+	Group     string          `json:"group"`
+	GroupName string          `json:"groupName"`
+	Role      fleet.Role      `json:"role"`
+	Origin    string          `json:"origin"`
+	Machine   string          `json:"machine"`
+	Version   string          `json:"version"`
+	Pid       int             `json:"pid"`
+	State     fleet.State     `json:"state"`
+	Words     string          `json:"words" doc:"the state as it is shown"`
+	Owner     fleet.Mode      `json:"owner" doc:"what the owner wants"`
+	Server    fleet.Mode      `json:"server" doc:"what the control plane wants"`
+	Report    fleet.Heartbeat `json:"report"`
+	LastSeen  *time.Time      `json:"lastSeen,omitempty" doc:"newest heartbeat that the control plane accepted"`
+	LastError string          `json:"lastError,omitempty" doc:"why the control plane could not be asked"`
+}
+
+// Check is one line of doctor.
+type Check struct {
+	Name   string `json:"name"`
+	OK     bool   `json:"ok"`
+	Detail string `json:"detail"`
+	Fix    string `json:"fix,omitempty" doc:"what to do, when it is not ok"`
+}
+
+// Logs are the newest lines of a deployment's model server, or of the agent itself.
+type Logs struct {
+	Lines []string `json:"lines"`
+}
