@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"sync/atomic"
 	"time"
 
 	"interlock.sh/ai"
@@ -37,7 +38,7 @@ func (a *Agent) chat(ctx context.Context, t *worker.Task) (any, error) {
 		return nil, worker.Retryable(err)
 	}
 	answer := &answer{out: t, began: a.clock.Now()}
-	err = answer.ask(ctx, model, request)
+	err = a.watched(ctx, answer, func(ctx context.Context) error { return answer.ask(ctx, model, request) })
 	lease.Done(err == nil)
 	if err != nil {
 		return nil, a.failed(ctx, s, err)
@@ -45,6 +46,40 @@ func (a *Agent) chat(ctx context.Context, t *worker.Task) (any, error) {
 	res := answer.result(a.clock.Now())
 	s.spoke(res.TokensPerSecond)
 	return res, nil
+}
+
+// A model server that is healthy but wedged takes a request and never goes on. Reading a long prompt on
+// a small machine may take minutes; between two tokens a minute is an eternity.
+const (
+	firstWithin = 15 * time.Minute
+	nextWithin  = time.Minute
+)
+
+var errWedged = errors.New("the model server stopped answering in the middle of a request")
+
+// watched runs ask and gives it up when the answer stands still for too long.
+func (a *Agent) watched(ctx context.Context, w *answer, ask func(context.Context) error) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	done := make(chan error, 1)
+	go func() { done <- ask(ctx) }()
+	for {
+		seen := w.chunks.Load()
+		limit := firstWithin
+		if seen > 0 {
+			limit = nextWithin
+		}
+		select {
+		case err := <-done:
+			return err
+		case <-a.clock.After(limit):
+			if w.chunks.Load() == seen {
+				cancel(errWedged)
+				<-done
+				return errWedged
+			}
+		}
+	}
 }
 
 // failed decides whether another machine may try. A refusal by the model server is final: it would
@@ -95,8 +130,9 @@ func (e *modelError) final() bool {
 
 // answer collects one answer while it streams through.
 type answer struct {
-	out   io.Writer
-	began time.Time
+	out    io.Writer
+	began  time.Time
+	chunks atomic.Int64 // how many came in
 
 	content   bytes.Buffer
 	toolCalls []toolCall
@@ -188,6 +224,7 @@ func (w *answer) chunk(data []byte) error {
 	if c.Timings != nil && c.Timings.PerSecond > 0 {
 		w.perSecond = &c.Timings.PerSecond
 	}
+	w.chunks.Add(1)
 	for _, ch := range c.Choices {
 		out := ai.Chunk{Delta: ch.Delta}
 		if len(ch.Logprobs) > 0 && string(ch.Logprobs) != "null" {
@@ -257,4 +294,3 @@ func (w *answer) result(now time.Time) ai.ChatResult {
 	}
 	return res
 }
-
