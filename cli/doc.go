@@ -2,8 +2,8 @@
 // the typed client. It owns flags, what people read, and exit codes.
 //
 // It keeps no state but the profile and the model project's file, speaks to the control plane through
-// client alone, and ends no process: Run returns the exit code. The programs that a verb only starts
-// (the control plane, the agent) come in from main as Programs.
+// client alone (and to this machine's agent through its local API), and ends no process: Run returns the
+// exit code. The control plane and the agent are programs of their own that a verb only starts.
 package cli
 
 // Version is this build's version; the linker sets it.

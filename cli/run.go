@@ -40,16 +40,9 @@ type Env struct {
 	Interrupt <-chan os.Signal
 }
 
-// Programs are the programs behind verbs that only start them; main wires them. A nil one answers that
-// this build does not have it.
-type Programs struct {
-	OwnerToken func(ctx context.Context, dataDir string) (string, error)
-	Agent      func(ctx context.Context, args []string, stdio Stdio) int
-}
-
 // Run runs one command line, without the program's name, and returns its exit code.
-func Run(ctx context.Context, args []string, stdio Stdio, env Env, programs Programs) int {
-	a := &app{Stdio: stdio, env: env, programs: programs, clock: clock.System}
+func Run(ctx context.Context, args []string, stdio Stdio, env Env) int {
+	a := &app{Stdio: stdio, env: env, clock: clock.System}
 	a.flags.Program = env.Program
 	root := a.root()
 	root.SetArgs(args)
@@ -79,11 +72,10 @@ func Run(ctx context.Context, args []string, stdio Stdio, env Env, programs Prog
 // app is one run of the program.
 type app struct {
 	Stdio
-	env      Env
-	programs Programs
-	clock    clock.Clock
-	flags    profile.Flags
-	started  bool // a verb has begun: errors are its own from here on
+	env     Env
+	clock   clock.Clock
+	flags   profile.Flags
+	started bool // a verb has begun: errors are its own from here on
 }
 
 func (a *app) root() *cobra.Command {

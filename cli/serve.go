@@ -8,7 +8,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"interlock.sh/fault"
 	"interlock.sh/server"
 )
 
@@ -98,31 +97,4 @@ func prefixes(texts []string) ([]netip.Prefix, error) {
 
 func dataFlag(cmd *cobra.Command, to *string) {
 	cmd.Flags().StringVar(to, "data", "interlock-data", "folder of the database and the files")
-}
-
-func (a *app) adminCmd() *cobra.Command {
-	var data string
-	token := &cobra.Command{
-		Use: "owner-token", Short: "Make a new owner token, on the server's machine", Args: cobra.NoArgs,
-		Long: "Make a new owner token for `interlock login`. It works once, within 24 hours, and is shown once.",
-	}
-	dataFlag(token, &data)
-	token.RunE = func(cmd *cobra.Command, _ []string) error {
-		if a.programs.OwnerToken == nil {
-			return notBuilt("the control plane")
-		}
-		secret, err := a.programs.OwnerToken(cmd.Context(), data)
-		if err != nil {
-			return err
-		}
-		a.note("this owner token works once, within 24 hours: give it to `interlock login`")
-		a.say("%s", secret)
-		return nil
-	}
-	return noun("admin", "Administer a control plane on its own machine", token)
-}
-
-func notBuilt(what string) error {
-	return fault.New(fault.Unavailable, "this build of interlock has no part for %s", what).
-		WithHint("install the full program")
 }

@@ -23,29 +23,34 @@ func run() int {
 		fmt.Fprintln(os.Stderr, "interlock:", err)
 		return cli.ExitError
 	}
-	// The first signal ends the context; later ones are told to the command, which then hurries.
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	signals, again := make(chan os.Signal, 1), make(chan os.Signal, 1)
+	signals, again := make(chan os.Signal, 1), make(chan os.Signal)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
-	defer signal.Stop(signals)
-	go func() {
-		for n := 0; ; n++ {
-			s := <-signals
-			if n == 0 {
-				cancel()
-				continue
-			}
-			select {
-			case again <- s:
-			default: // it has been told twice and does not listen: the next signal ends it hard
-				signal.Stop(signals)
-				signal.Reset(os.Interrupt, syscall.SIGTERM)
-			}
-		}
-	}()
+	go relay(signals, cancel, again, die)
 	return cli.Run(ctx, os.Args[1:],
 		cli.Stdio{In: os.Stdin, Out: os.Stdout, Err: os.Stderr},
-		cli.Env{Env: around, Program: os.Args[0], Interrupt: again},
-		cli.Programs{})
+		cli.Env{Env: around, Program: os.Args[0], Interrupt: again})
+}
+
+// relay ends the context at the first signal. A later one goes to the command if it waits for one, and
+// else ends the program at once.
+func relay(signals <-chan os.Signal, cancel func(), again chan<- os.Signal, force func(os.Signal)) {
+	<-signals
+	cancel()
+	for s := range signals {
+		select {
+		case again <- s:
+		default:
+			force(s)
+		}
+	}
+}
+
+// die lets a signal do what it does to a program that does not handle it.
+func die(s os.Signal) {
+	signal.Reset(s)
+	if self, err := os.FindProcess(os.Getpid()); err == nil {
+		_ = self.Signal(s) // it is deadly when it arrives; there is nobody to tell that it did not
+	}
 }
