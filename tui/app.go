@@ -135,7 +135,11 @@ func (a *App) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 		return a, nil
 	case tea.KeyMsg:
 		a.dirty = true
-		return a, a.key(msg)
+		var cmds []tea.Cmd
+		for _, k := range a.single(msg) {
+			cmds = append(cmds, a.key(k))
+		}
+		return a, tea.Batch(cmds...)
 	case tickMsg:
 		a.setNow()
 		return a, tea.Batch(a.readAll(), a.tick())
@@ -176,6 +180,24 @@ func (a *App) shown() bool {
 		return a.one.loaded
 	}
 	return true
+}
+
+// single takes apart what arrived at once over a slow line: a key held down is that key several times.
+// Different letters at once are a paste of a terminal that does not say so, and no row of keys.
+func (a *App) single(k tea.KeyMsg) []tea.KeyMsg {
+	if k.Type != tea.KeyRunes || len(k.Runes) < 2 || k.Paste || (a.dialog == nil && a.current().Typing()) {
+		return []tea.KeyMsg{k}
+	}
+	one := k
+	one.Runes = k.Runes[:1]
+	var out []tea.KeyMsg
+	for _, r := range k.Runes {
+		if r != k.Runes[0] {
+			return nil
+		}
+		out = append(out, one)
+	}
+	return out
 }
 
 func (a *App) key(k tea.KeyMsg) tea.Cmd {

@@ -82,8 +82,8 @@ func (a *App) openTask(id string) tea.Cmd {
 
 func (a *App) act(req pages.ActOnMachine) tea.Cmd {
 	return a.action(func(ctx context.Context) (string, error) {
-		m, err := a.backend.ActOnMachine(ctx, req.ID, req.Action)
-		return req.Name + ": asked to " + string(req.Action) + ", is " + text.Clean(m.State.String()), err
+		_, err := a.backend.ActOnMachine(ctx, req.ID, req.Action)
+		return req.Name + ": asked to " + string(req.Action), err
 	}, func() tea.Cmd { return tea.Batch(a.readMachines(), a.readPage()) })
 }
 

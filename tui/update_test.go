@@ -47,6 +47,16 @@ func TestActionsAskFirst(t *testing.T) {
 	}
 }
 
+func TestWhatWasAskedShowsUntilItIsSo(t *testing.T) {
+	b := tuitest.New()
+	b.Fleet[0].Mode, b.Fleet[1].Mode = fleet.Draining, fleet.Paused
+	h := newHarness(t, b, 200, 40).load()
+	h.has("● ready, drain asked", "● full, pause asked")
+	b.Fleet[0].State.Kind, b.Fleet[1].State = fleet.StateDraining, fleet.State{Kind: fleet.StatePaused, Detail: fleet.PausedByServer}
+	h.load().has("◐ draining", "○ paused (by server)")
+	h.lacks(" asked")
+}
+
 func TestFailedActionIsSaid(t *testing.T) {
 	b := tuitest.New()
 	h := newHarness(t, b, 120, 40).load()
@@ -190,6 +200,17 @@ func TestPastedTextIsNoRowOfKeys(t *testing.T) {
 	h.press("3")
 	h.Update(paste)
 	h.has("› pyq▏")
+}
+
+func TestKeysThatArriveAtOnce(t *testing.T) {
+	b := tuitest.New()
+	h := newHarness(t, b, 120, 40).load()
+	h.press("jjj").has("▸ mia-laptop") // a key held down
+	h.press("py", "dy")                // a paste of a terminal that does not say so
+	if len(b.Acts) > 0 || h.dialog != nil {
+		t.Errorf("did %v", b.Acts)
+	}
+	h.press("3", "several letters").has("› several letters▏")
 }
 
 func TestHintsReadWhatIsShown(t *testing.T) {

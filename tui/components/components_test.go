@@ -138,7 +138,7 @@ func TestCommandsBreakAsAShellReadsThem(t *testing.T) {
 	}{
 		{"interlock login", 40, "interlock login"},
 		{"interlock login --api https://x", 20, "interlock login \\\n  --api https://x"},
-		{"run --group 'two words' --role client", 20, "run --group \\\n  'two words' \\\n  --role client"},
+		{"run --group 'two words' --role client", 20, "run \\\n  --group 'two words' \\\n  --role client"},
 		{`run 'it'\''s mine' x`, 8, "run \\\n  'it'\\''s mine' \\\n  x"},
 	} {
 		if got := strings.Join(command(c.in, c.w), "\n"); got != c.want {

@@ -71,7 +71,7 @@ func command(s string, w int) []string {
 	const more = ` \`
 	var out []string
 	line := ""
-	for _, word := range shellWords(s) {
+	for _, word := range commandParts(s) {
 		switch {
 		case line == "":
 			line = word
@@ -83,6 +83,19 @@ func command(s string, w int) []string {
 		}
 	}
 	return append(out, line)
+}
+
+// commandParts are the words of a command, each flag together with its value.
+func commandParts(s string) []string {
+	var out []string
+	for _, word := range shellWords(s) {
+		if n := len(out); n > 0 && strings.HasPrefix(out[n-1], "--") && !strings.Contains(out[n-1], " ") && !strings.HasPrefix(word, "-") {
+			out[n-1] += " " + word
+		} else {
+			out = append(out, word)
+		}
+	}
+	return out
 }
 
 // shellWords splits at spaces that stand outside single quotes.

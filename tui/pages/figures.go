@@ -83,6 +83,18 @@ func stateWords(s look.Style, state fleet.State) (string, lipgloss.Style) {
 	return mark + " " + text.Clean(state.String()), style
 }
 
+// machineWords is the state of a machine; what was asked of it and is not yet so stands behind.
+func machineWords(s look.Style, m fleet.Machine) (string, lipgloss.Style) {
+	words, style := stateWords(s, m.State)
+	switch {
+	case m.Mode == fleet.Draining && m.State.Kind != fleet.StateDraining:
+		words += ", drain asked"
+	case m.Mode == fleet.Paused && m.State.Kind != fleet.StatePaused:
+		words += ", pause asked"
+	}
+	return words, style
+}
+
 // rank orders states by how much they want a person.
 func rank(state fleet.State) int {
 	order := []fleet.StateKind{

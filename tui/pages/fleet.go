@@ -91,7 +91,7 @@ func (f *Fleet) refresh() {
 }
 
 func (f *Fleet) row(m fleet.Machine) components.Row {
-	words, style := stateWords(f.style, m.State)
+	words, style := machineWords(f.style, m)
 	plain, dim := f.style.Plain, f.style.Dim
 	return components.Row{ID: m.ID, Cells: []components.Cell{
 		{Text: nameOf(m), Style: plain},
@@ -196,7 +196,7 @@ func (f *Fleet) View(w, h int) string {
 
 // detail is the chosen machine in three lines, with what columns had to leave out.
 func (f *Fleet) detail(m fleet.Machine, w int) []string {
-	words, style := stateWords(f.style, m.State)
+	words, style := machineWords(f.style, m)
 	note := ""
 	if len(m.Warnings) > 0 {
 		note = f.style.Rest.Render("! " + text.Clean(m.Warnings[0]))

@@ -110,7 +110,7 @@ func (m *Machine) Key(k tea.KeyMsg) tea.Msg {
 // View draws facts, processes, telemetry and log; in little room the facts give way first.
 func (m *Machine) View(w, h int) string {
 	mc := m.detail.Machine
-	words, style := stateWords(m.style, mc.State)
+	words, style := machineWords(m.style, mc)
 	lines := []string{
 		text.Ends(m.style.Strong.Render(text.Cut(nameOf(mc), w/2))+"  "+style.Render(words), m.style.Dim.Render("seen "+text.Ago(m.now, mc.LastSeen)), w),
 	}

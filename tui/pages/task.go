@@ -83,8 +83,9 @@ func (t *Task) View(w, h int) string {
 	lines := []string{text.Ends(
 		t.style.Strong.Render(text.Clean(v.Type))+"  "+style.Render(state),
 		t.style.Dim.Render("submitted "+text.Ago(t.now, &v.CreatedAt)), w)}
+	lines = append(lines, text.Left(t.style.Dim.Render("task      ")+text.Clean(v.ID), w))
 	facts := components.Facts(t.style, t.facts(), w)
-	lines = append(lines, facts[:min(len(facts), max(h/4, 3))]...)
+	lines = append(lines, facts[:min(len(facts), max(h/5, 2))]...)
 	if v.Error != nil {
 		why := text.Wrap([]string{text.Clean(v.Error.Code + ": " + v.Error.Message)}, w)
 		for _, l := range why[:min(len(why), 3)] {
@@ -108,12 +109,12 @@ func (t *Task) facts() []components.Fact {
 		took = span(end.Sub(*v.StartedAt))
 	}
 	facts := []components.Fact{
-		{Label: "task", Value: text.Clean(v.ID)},
 		{Label: "worker", Value: workerName(v.WorkerID, t.names)},
 		{Label: "took", Value: took},
 		{Label: "attempts", Value: fmt.Sprintf("%d of %d", v.Attempts, v.MaxAttempts)},
-		{Label: "pool", Value: text.Clean(v.Pool)},
 		{Label: "effects", Value: text.Or(text.Clean(string(v.EffectSafety)))},
+		{Label: "priority", Value: fmt.Sprint(v.Priority)},
+		{Label: "pool", Value: text.Clean(v.Pool)},
 	}
 	labels := make([]string, 0, len(v.Correlations))
 	for k, c := range v.Correlations {
