@@ -82,7 +82,7 @@ func (r *NewReleaseRequest) Normalize() error {
 	if r.Slots == 0 {
 		r.Slots = 1
 	}
-	if err := checkShape(r.ContextLength, r.Slots, r.Args); err != nil {
+	if err := checkShape("", r.ContextLength, r.Slots, r.Args); err != nil {
 		return err
 	}
 	if strings.TrimSpace(r.License) == "" {
@@ -120,17 +120,25 @@ func (s Settings) Check() error {
 	if s.GPULayers != nil && (*s.GPULayers < 0 || *s.GPULayers > 10000) {
 		return fault.New(fault.Invalid, "gpuLayers is %d; it goes from 0 to 10000", *s.GPULayers).WithField("settings.gpuLayers")
 	}
-	return checkShape(max(s.ContextLength, 1), max(s.Slots, 1), s.Args)
+	// Zero is the release's own; anything else is in bounds like a release's.
+	ctx, slots := s.ContextLength, s.Slots
+	if ctx == 0 {
+		ctx = DefaultContext
+	}
+	if slots == 0 {
+		slots = 1
+	}
+	return checkShape("settings.", ctx, slots, s.Args)
 }
 
-func checkShape(ctx, slots int, args []string) error {
+func checkShape(at string, ctx, slots int, args []string) error {
 	switch {
 	case ctx < 1 || ctx > MaxContext:
-		return fault.New(fault.Invalid, "contextLength is %d; it goes from 1 to %d", ctx, MaxContext).WithField("contextLength")
+		return fault.New(fault.Invalid, "contextLength is %d; it goes from 1 to %d", ctx, MaxContext).WithField(at + "contextLength")
 	case slots < 1 || slots > MaxSlots:
-		return fault.New(fault.Invalid, "slots is %d; it goes from 1 to %d", slots, MaxSlots).WithField("slots")
+		return fault.New(fault.Invalid, "slots is %d; it goes from 1 to %d", slots, MaxSlots).WithField(at + "slots")
 	case len(args) > MaxArgs:
-		return fault.New(fault.Invalid, "%d extra arguments; the limit is %d", len(args), MaxArgs).WithField("args")
+		return fault.New(fault.Invalid, "%d extra arguments; the limit is %d", len(args), MaxArgs).WithField(at + "args")
 	}
 	return nil
 }

@@ -6,9 +6,11 @@ import (
 	"net/netip"
 	"net/url"
 	"strings"
+	"time"
 
 	"interlock.sh/fault"
 	"interlock.sh/internal/clock"
+	"interlock.sh/tasks"
 )
 
 // Config says how a control plane runs. Zero fields have the defaults that the flags document.
@@ -22,6 +24,7 @@ type Config struct {
 	TrustedProxies []netip.Prefix // whose X-Forwarded-For is believed
 	InsecureHTTP   bool           // serve plain http off loopback, by the operator's choice
 	Assets         string         // folder of the builds that machines install from
+	Lease          time.Duration  // how long an attempt is a worker's without a renewal; default tasks.Lease
 	Version        string
 	Logger         *slog.Logger
 	Clock          clock.Clock
@@ -32,6 +35,12 @@ type Config struct {
 	OwnerToken func(token string)
 }
 
+// A lease that is shorter is lost to a busy moment; a longer one keeps the work of a dead worker waiting.
+const (
+	minLease = time.Second
+	maxLease = time.Hour
+)
+
 func (c *Config) normalize() error {
 	if c.Listen == "" {
 		c.Listen = "127.0.0.1:8090"
@@ -41,6 +50,13 @@ func (c *Config) normalize() error {
 	}
 	if c.Clock == nil {
 		c.Clock = clock.System
+	}
+	if c.Lease == 0 {
+		c.Lease = tasks.Lease
+	}
+	if c.Lease < minLease || c.Lease > maxLease {
+		return fault.New(fault.Invalid, "--lease is %v; it goes from %v to %v", c.Lease, minLease, maxLease).WithField("lease").
+			WithHint("leave it out for %v", tasks.Lease)
 	}
 	if c.Data == "" {
 		return fault.New(fault.Invalid, "no data folder is named").WithField("data").WithHint("--data <folder>")
@@ -69,7 +85,7 @@ func (c *Config) normalizePublicURL() error {
 		return nil // known once the port is
 	}
 	u, err := url.Parse(c.PublicURL)
-	if err != nil || u.Host == "" || (u.Scheme != "http" && u.Scheme != "https") || u.RawQuery != "" || u.Fragment != "" {
+	if err != nil || u.Host == "" || (u.Scheme != "http" && u.Scheme != "https") || u.RawQuery != "" || u.Fragment != "" || u.User != nil {
 		return fault.New(fault.Invalid, "--public-url %q is no http(s) address", c.PublicURL).WithField("public-url").WithHint("for example https://interlock.example.org")
 	}
 	if u.Scheme == "http" && !isLoopback(u.Hostname()) && !c.InsecureHTTP {

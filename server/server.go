@@ -85,14 +85,16 @@ type plane struct {
 func build(c Config, db *store.DB, blobs *files.Store, pin string) *plane {
 	hub := &hints.Hub{}
 	p := &plane{log: c.Logger, auth: auth.New(db)}
-	p.tasks = servertasks.New(servertasks.Options{DB: db, Clock: c.Clock, Logger: c.Logger})
+	p.tasks = servertasks.New(servertasks.Options{DB: db, Clock: c.Clock, Logger: c.Logger, Lease: c.Lease})
 	fl := serverfleet.New(db, blobs, hub)
+	meters := api.NewMeters()
+	meters.Count(p.tasks, fl)
 	p.api = api.New(api.Info{
 		Version: c.Version, PublicURL: c.PublicURL, Pin: pin, Assets: c.Assets, Clock: c.Clock, Logger: c.Logger,
 		TrustedProxies: c.TrustedProxies, InsecureHTTP: c.InsecureHTTP,
 	}, api.Parts{
 		Auth: p.auth, Tasks: p.tasks, Fleet: fl, AI: serverai.New(db, p.tasks, fl, blobs, hub), Files: blobs, Hints: hub,
-		Meters: api.NewMeters(), Ready: p.isReady,
+		Meters: meters, Ready: p.isReady,
 	})
 	p.flush = func(ctx context.Context) error {
 		for {

@@ -15,6 +15,10 @@ func (s *Service) Served(ctx context.Context, project string) ([]Model, error) {
 	if err != nil {
 		return nil, err
 	}
+	eligible, err := s.eligible(ctx, project)
+	if err != nil {
+		return nil, err
+	}
 	var out []Model
 	for _, g := range groups {
 		st, err := s.fleet.Status(ctx, project, g.ID)
@@ -23,11 +27,7 @@ func (s *Service) Served(ctx context.Context, project string) ([]Model, error) {
 		}
 		served := map[string]fleet.Deployment{}
 		for _, d := range st.Deployments {
-			n, err := s.eligible(ctx, project, d)
-			if err != nil {
-				return nil, err
-			}
-			if n > 0 {
+			if eligible(d) > 0 {
 				served[d.Alias] = d
 				out = append(out, Model{Name: d.Alias, Created: d.CreatedAt.Unix(), Group: g.Name})
 			}

@@ -7,6 +7,7 @@ import (
 	"interlock.sh/ai"
 	"interlock.sh/fault"
 	"interlock.sh/fleet"
+	"interlock.sh/server/tasks"
 	"interlock.sh/tasks"
 )
 
@@ -31,10 +32,11 @@ func (s *Service) place(ctx context.Context, project, model string, policy ai.Po
 	case policy == "":
 		policy = ai.SelfHostedOnly
 	}
-	n, err := s.eligible(ctx, project, d)
+	eligible, err := s.eligible(ctx, project)
 	if err != nil {
 		return d, policy, err
 	}
+	n := eligible(d)
 	if n == 0 && policy == ai.SelfHostedThenManaged {
 		return d, policy, managedNotSet(model)
 	}
@@ -43,7 +45,17 @@ func (s *Service) place(ctx context.Context, project, model string, policy ai.Po
 			WithField("model").With("deployment", d.Alias).
 			WithHint("start or resume one: interlock models machine list shows the state of each; nothing was billed")
 	}
-	return d, policy, nil
+	queued, err := servertasks.Queued(s.db.Reader(ctx), project, ai.ChatType, ai.ChatVersion, fleet.Pool(d.ID))
+	if err == nil && queued >= ai.MaxQueued {
+		err = queueFull(d, queued)
+	}
+	return d, policy, err
+}
+
+// queueFull refuses a run of a deployment for which too many wait.
+func queueFull(d fleet.Deployment, queued int) error {
+	return fault.New(fault.QueueFull, "%d runs wait for %s; the limit is %d", queued, d.Alias, ai.MaxQueued).
+		With("limit", ai.MaxQueued).With("retryAfterSeconds", 10).WithHint("try again in a while, or add a machine to the group")
 }
 
 func managedNotSet(model string) error {
@@ -51,31 +63,32 @@ func managedNotSet(model string) error {
 		WithField("model").WithHint("use a self-hosted model with routePolicy self-hosted-only; nothing was billed")
 }
 
-// eligible counts the workers that registered ai/chat@1 for the deployment, were seen lately and are
-// not draining, on machines that the control plane has not paused. A full one counts: the run queues.
-func (s *Service) eligible(ctx context.Context, project string, d fleet.Deployment) (int, error) {
-	if d.RetiredAt != nil {
-		return 0, nil
-	}
+// eligible makes a function that counts the workers of a deployment that registered ai/chat@1 for it,
+// were seen lately and are not draining, on machines that the control plane has not paused. A full one
+// counts: the run queues.
+func (s *Service) eligible(ctx context.Context, project string) (func(fleet.Deployment) int, error) {
 	workers, err := s.tasks.Workers(ctx, project)
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
 	machines, err := s.fleet.Machines(ctx, project)
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
 	active := map[string]bool{}
 	for _, m := range machines {
 		active[m.ID] = m.Mode == fleet.Active && m.State.Kind != fleet.StateOffline && m.RevokedAt == nil
 	}
-	n := 0
-	for _, w := range workers {
-		if (w.State == "ready" || w.State == "full") && active[w.Machine] && serves(w, d.ID) {
-			n++
+	return func(d fleet.Deployment) int {
+		n := 0
+		for _, w := range workers {
+			up := w.State == servertasks.WorkerReady || w.State == servertasks.WorkerFull
+			if d.RetiredAt == nil && up && active[w.Machine] && serves(w, d.ID) {
+				n++
+			}
 		}
-	}
-	return n, nil
+		return n
+	}, nil
 }
 
 func serves(w tasks.WorkerView, deployment string) bool {

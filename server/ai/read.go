@@ -26,14 +26,19 @@ func scanRun(r store.Scanner) (ai.Run, error) {
 
 // Get reads a run: the canonical state, whatever became of a stream.
 func (s *Service) Get(ctx context.Context, project, id string) (ai.Run, error) {
-	run, err := scanRun(s.db.QueryRow(ctx, "SELECT "+runColumns+runFrom+"WHERE r.id = $1 AND r.project = $2", id, project))
-	if errors.Is(err, sql.ErrNoRows) {
-		return run, fault.New(fault.NotFound, "project %s has no run %s", project, id)
-	}
+	run, err := s.row(ctx, project, id)
 	if err != nil {
 		return run, err
 	}
 	return s.fill(ctx, run)
+}
+
+func (s *Service) row(ctx context.Context, project, id string) (ai.Run, error) {
+	run, err := scanRun(s.db.QueryRow(ctx, "SELECT "+runColumns+runFrom+"WHERE r.id = $1 AND r.project = $2", id, project))
+	if errors.Is(err, sql.ErrNoRows) {
+		err = fault.New(fault.NotFound, "project %s has no run %q", project, id).WithHint("list them: GET /api/ai/runs")
+	}
+	return run, err
 }
 
 // fill adds what the run's task knows.
@@ -41,6 +46,12 @@ func (s *Service) fill(ctx context.Context, run ai.Run) (ai.Run, error) {
 	v, err := s.tasks.Get(ctx, run.Project, run.TaskID)
 	if err != nil {
 		return run, err
+	}
+	if v.State.Terminal() && run.UsageEventID == "" {
+		// The run may have ended between the two reads; its usage event was written in that commit.
+		if run, err = s.row(ctx, run.Project, run.ID); err != nil {
+			return run, err
+		}
 	}
 	run.State, run.Error, run.WorkerID, run.Attempt = v.State, v.Error, v.WorkerID, v.Attempts
 	run.StartedAt, run.EndedAt = v.StartedAt, v.EndedAt

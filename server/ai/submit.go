@@ -2,7 +2,9 @@ package serverai
 
 import (
 	"context"
+	"database/sql"
 	"encoding/json"
+	"errors"
 
 	"interlock.sh/ai"
 	"interlock.sh/fault"
@@ -49,8 +51,11 @@ func (s *Service) Admit(ctx context.Context, project string, sub Submission) (ai
 		if err := tasks.CheckLabel("idempotencyKey", sub.IdempotencyKey, true); err != nil {
 			return ai.Run{}, err
 		}
+		if len(sub.IdempotencyKey) > maxKey {
+			return ai.Run{}, fault.New(fault.Invalid, "idempotencyKey has %d bytes; the limit is %d", len(sub.IdempotencyKey), maxKey).WithField("idempotencyKey")
+		}
 	}
-	d, policy, err := s.place(ctx, project, sub.Model, sub.Policy)
+	d, policy, err := s.placeOrRepeat(ctx, project, sub)
 	if err != nil {
 		return ai.Run{}, err
 	}
@@ -70,11 +75,10 @@ func (s *Service) Admit(ctx context.Context, project string, sub Submission) (ai
 		if err != nil {
 			return err
 		}
-		if queued >= ai.MaxQueued {
-			return fault.New(fault.QueueFull, "%d runs wait for %s; the limit is %d", queued, d.Alias, ai.MaxQueued).
-				With("limit", ai.MaxQueued).With("retryAfterSeconds", 10).WithHint("try again in a while, or add a machine to the group")
-		}
 		id, admission, err = s.insert(tx, project, sub, d, policy, blob)
+		if err == nil && admission.Created && queued >= ai.MaxQueued {
+			err = queueFull(d, queued)
+		}
 		return err
 	})
 	if err != nil {
@@ -103,6 +107,9 @@ func (s *Service) insert(tx *store.Tx, project string, sub Submission, d fleet.D
 	if !adm.Created {
 		var id string
 		err := tx.QueryRow("SELECT id FROM runs WHERE task = $1", adm.Task.ID).Scan(&id)
+		if errors.Is(err, sql.ErrNoRows) { // a producer's own task took the key
+			err = repeatConflict(sub.IdempotencyKey)
+		}
 		return id, adm, err
 	}
 	id := ident.New("run", now)
@@ -112,10 +119,43 @@ func (s *Service) insert(tx *store.Tx, project string, sub Submission, d fleet.D
 	return id, adm, err
 }
 
+// placeOrRepeat places a new run. A repeat of a request that was admitted goes where the first one went,
+// whatever became of the machines and channels since: it gets that run back, not a refusal.
+func (s *Service) placeOrRepeat(ctx context.Context, project string, sub Submission) (fleet.Deployment, ai.Policy, error) {
+	if sub.IdempotencyKey == "" {
+		return s.place(ctx, project, sub.Model, sub.Policy)
+	}
+	first, err := scanRun(s.db.QueryRow(ctx, "SELECT "+runColumns+runFrom+"JOIN tasks t ON t.id = r.task WHERE t.project = $1 AND t.idempotency_key = $2 AND t.idempotency_key <> ''",
+		project, runKey(sub.IdempotencyKey)))
+	if errors.Is(err, sql.ErrNoRows) {
+		return s.place(ctx, project, sub.Model, sub.Policy)
+	}
+	if err != nil {
+		return fleet.Deployment{}, "", err
+	}
+	if sub.Policy == "" {
+		sub.Policy = ai.SelfHostedOnly
+	}
+	if first.Model != sub.Model || first.RoutePolicy != sub.Policy {
+		return fleet.Deployment{}, "", repeatConflict(sub.IdempotencyKey)
+	}
+	return fleet.Deployment{ID: first.DeploymentID, Alias: first.Deployment, Route: first.Route}, first.RoutePolicy, nil
+}
+
+func repeatConflict(key string) error {
+	return fault.New(fault.IdempotencyConflict, "idempotency key %q was used with another request", key).
+		WithField("idempotencyKey").WithHint("repeat the same request, or use a new key for the new one")
+}
+
+const (
+	keyPrefix = "ai-run:"
+	maxKey    = tasks.MaxKeyLength - len(keyPrefix)
+)
+
 // runKey keeps the idempotency keys of runs apart from those of a producer's own tasks.
 func runKey(key string) string {
 	if key == "" {
 		return ""
 	}
-	return "ai-run:" + key
+	return keyPrefix + key
 }

@@ -27,8 +27,11 @@ func (s *Service) meter(tx *store.Tx, v tasks.View, a servertasks.AttemptInfo) e
 	if err != nil {
 		return err
 	}
-	usage, reached, err := s.tokens(tx, v, a)
-	if err != nil || !reached {
+	if a, err = reached(tx, v, a); err != nil || a.ID == "" {
+		return err
+	}
+	usage, err := s.tokens(tx, v, a)
+	if err != nil {
 		return err
 	}
 	now := tx.Now()
@@ -39,15 +42,31 @@ func (s *Service) meter(tx *store.Tx, v tasks.View, a servertasks.AttemptInfo) e
 	return err
 }
 
+// reached is the attempt to bill: the last one when it gave the result, else the newest that got words
+// out of a model; none (an empty ID) when no attempt did.
+func reached(tx *store.Tx, v tasks.View, last servertasks.AttemptInfo) (servertasks.AttemptInfo, error) {
+	if v.State == tasks.Succeeded || last.StreamBytes > 0 {
+		return last, nil
+	}
+	var a servertasks.AttemptInfo
+	var started, ended int64
+	err := tx.QueryRow("SELECT id, number, worker_id, stream_bytes, started_at, ended_at FROM attempts WHERE task_id = $1 AND stream_bytes > 0 ORDER BY number DESC LIMIT 1", v.ID).
+		Scan(&a.ID, &a.Number, &a.WorkerID, &a.StreamBytes, &started, &ended)
+	if errors.Is(err, sql.ErrNoRows) {
+		return a, nil
+	}
+	a.StartedAt, a.EndedAt = at(started), at(ended)
+	return a, err
+}
+
 // tokens are the worker's own count when it sent one. An attempt that broke off after its first words
 // is counted by the chunks of its stream: a model server sends one for each token.
-func (s *Service) tokens(tx *store.Tx, v tasks.View, a servertasks.AttemptInfo) (ai.Usage, bool, error) {
+func (s *Service) tokens(tx *store.Tx, v tasks.View, a servertasks.AttemptInfo) (ai.Usage, error) {
 	var res ai.ChatResult
 	if len(v.Result) > 0 && json.Unmarshal(v.Result, &res) == nil && res.Usage.TotalTokens > 0 {
-		return res.Usage, true, nil
-	}
-	if a.StreamBytes == 0 {
-		return ai.Usage{}, false, nil
+		u := ai.Usage{PromptTokens: max(res.Usage.PromptTokens, 0), CompletionTokens: max(res.Usage.CompletionTokens, 0)}
+		u.TotalTokens = u.PromptTokens + u.CompletionTokens
+		return u, nil
 	}
 	rows, err := tx.Query("SELECT data FROM journal WHERE task_id = $1 AND attempt_id = $2 AND kind = $3 ORDER BY seq", v.ID, a.ID, string(tasks.EntryDelta))
 	chunks, err := store.All(rows, err, func(r store.Scanner) (int, error) {
@@ -63,7 +82,7 @@ func (s *Service) tokens(tx *store.Tx, v tasks.View, a servertasks.AttemptInfo) 
 	for _, c := range chunks {
 		n += c
 	}
-	return ai.Usage{CompletionTokens: n, TotalTokens: n}, true, err
+	return ai.Usage{CompletionTokens: n, TotalTokens: n}, err
 }
 
 // Usage reads a page of usage events, newest first, with the totals of the whole project.

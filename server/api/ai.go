@@ -3,8 +3,8 @@ package api
 import (
 	"context"
 	"fmt"
+	"iter"
 	"net/http"
-	"time"
 
 	"interlock.sh/ai"
 	"interlock.sh/server/ai"
@@ -96,43 +96,55 @@ func (a *API) streamRun(w http.ResponseWriter, r *http.Request) error {
 	if s.event("", ai.StreamHello, ai.StreamEvent{Run: &run}) != nil {
 		return nil
 	}
-	a.relay(ctx, s, a.AI.Follow, run, from)
+	idle := func() error { return s.comment("still here") }
+	for p, err := range a.follow(ctx, run, from, idle) {
+		if err != nil || sendPiece(s, p) != nil {
+			return nil // the reader comes back with its last id
+		}
+	}
 	return nil
 }
 
-// relay sends a run's pieces and, while none comes, heartbeats. It returns when either side ends.
-func (a *API) relay(ctx context.Context, s *stream, follow followFunc, run ai.Run, from servertasks.Position) {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	pieces := make(chan serverai.Piece)
-	go func() {
-		defer close(pieces)
-		for p, err := range follow(ctx, run, from) {
-			if err != nil {
-				return
+// follow reads a run's pieces from a position on. It calls idle at each heartbeat's time while none
+// comes, ends with idle's error, and with errClosing when the control plane goes down.
+func (a *API) follow(ctx context.Context, run ai.Run, from servertasks.Position, idle func() error) iter.Seq2[serverai.Piece, error] {
+	type result struct {
+		p   serverai.Piece
+		err error
+	}
+	return func(yield func(serverai.Piece, error) bool) {
+		ctx, cancel := context.WithCancel(ctx)
+		results, ended := make(chan result), make(chan struct{})
+		defer func() {
+			cancel()
+			<-ended
+		}()
+		go func() {
+			defer close(ended)
+			defer close(results)
+			for p, err := range a.AI.Follow(ctx, run, from) {
+				select {
+				case results <- result{p, err}:
+				case <-ctx.Done():
+					return
+				}
 			}
+		}()
+		for {
 			select {
-			case pieces <- p:
-			case <-ctx.Done():
+			case res, more := <-results:
+				if !more || !yield(res.p, res.err) {
+					return
+				}
+			case <-a.closing:
+				yield(serverai.Piece{}, errClosing)
 				return
+			case <-a.info.Clock.After(heartbeat):
+				if err := idle(); err != nil {
+					yield(serverai.Piece{}, err)
+					return
+				}
 			}
-		}
-	}()
-	for {
-		var err error
-		select {
-		case p, more := <-pieces:
-			if !more {
-				return
-			}
-			err = sendPiece(s, p)
-		case <-a.closing:
-			return
-		case <-a.info.Clock.After(heartbeat):
-			err = s.comment("still here " + a.info.Clock.Now().UTC().Format(time.TimeOnly))
-		}
-		if err != nil {
-			return
 		}
 	}
 }

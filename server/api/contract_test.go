@@ -23,6 +23,7 @@ import (
 	"interlock.sh/internal/clock"
 	"interlock.sh/server/api"
 	"interlock.sh/server/auth"
+	"interlock.sh/server/hints"
 	"interlock.sh/server/store"
 	servertasks "interlock.sh/server/tasks"
 	"interlock.sh/tasks"
@@ -102,7 +103,7 @@ func newPlane(t *testing.T) *plane {
 	p.tasks = servertasks.New(servertasks.Options{DB: db, Clock: p.clock})
 	identity := auth.New(db)
 	p.api = api.New(api.Info{Version: "test", Clock: p.clock, Logger: slog.New(slog.DiscardHandler)}, api.Parts{
-		Auth: identity, Tasks: p.tasks, Meters: api.NewMeters(), Ready: func(context.Context) error { return nil },
+		Auth: identity, Tasks: p.tasks, Hints: new(hints.Hub), Meters: api.NewMeters(), Ready: func(context.Context) error { return nil },
 	})
 	srv := httptest.NewServer(p.api)
 	p.url = srv.URL

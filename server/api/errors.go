@@ -27,10 +27,13 @@ func (e *errorBody) Unwrap() error             { return e.Err }
 func (e *errorBody) GetStatus() int            { return e.Err.Code.Status() }
 func (e *errorBody) ContentType(string) string { return "application/json" }
 
-// GetHeaders carries Retry-After where the error has one.
-func (e *errorBody) GetHeaders() http.Header { return retryHeader(e.Err) }
+// GetHeaders carries Retry-After where the error has one, and what a 401 must say.
+func (e *errorBody) GetHeaders() http.Header { return errorHeaders(e.Err) }
 
-func retryHeader(e *fault.Error) http.Header {
+func errorHeaders(e *fault.Error) http.Header {
+	if e.Code.Status() == http.StatusUnauthorized {
+		return http.Header{"Www-Authenticate": {`Bearer realm="interlock"`}}
+	}
 	if s, ok := e.Details["retryAfterSeconds"]; ok {
 		if n, err := strconv.Atoi(strings.TrimSpace(toString(s))); err == nil {
 			return http.Header{"Retry-After": {strconv.Itoa(n)}}
@@ -46,9 +49,13 @@ func toString(v any) string {
 
 // coded turns any error into what is written, and logs the cause of those that are our fault.
 func (a *API) coded(ctx context.Context, err error) *errorBody {
+	if ctx.Err() != nil && errors.Is(err, context.Canceled) {
+		// Nobody reads this; a caller that went away is no error of ours.
+		return &errorBody{fault.Wrap(err, fault.Unavailable, "the request was given up")}
+	}
 	e := fault.Of(err)
 	if e.Code == fault.Internal {
-		a.info.Logger.ErrorContext(ctx, "internal error", slog.String("message", e.Message), slog.Any("cause", err))
+		a.info.Logger.ErrorContext(ctx, "internal error", slog.String("id", requestOf(ctx)), slog.String("message", e.Message), slog.Any("cause", err))
 	}
 	return &errorBody{e}
 }
@@ -56,7 +63,7 @@ func (a *API) coded(ctx context.Context, err error) *errorBody {
 // fail writes err as the answer of a plain handler. It does nothing more when the answer has begun.
 func (a *API) fail(w http.ResponseWriter, r *http.Request, err error) {
 	if sw, ok := w.(*statusWriter); ok && sw.status != 0 {
-		a.info.Logger.WarnContext(r.Context(), "answer broke off", slog.String("route", r.Pattern), slog.Any("cause", err))
+		a.info.Logger.WarnContext(r.Context(), "answer broke off", slog.String("id", requestOf(r.Context())), slog.String("route", r.Pattern), slog.Any("cause", err))
 		return
 	}
 	var tooBig *http.MaxBytesError
@@ -64,7 +71,7 @@ func (a *API) fail(w http.ResponseWriter, r *http.Request, err error) {
 		err = tooLarge(-1, tooBig.Limit)
 	}
 	e := a.coded(r.Context(), err)
-	for k, v := range retryHeader(e.Err) {
+	for k, v := range errorHeaders(e.Err) {
 		w.Header()[k] = v
 	}
 	if strings.HasPrefix(r.URL.Path, "/v1/") {
@@ -80,45 +87,6 @@ func writeJSON(w http.ResponseWriter, status int, v any) {
 	enc := json.NewEncoder(w)
 	enc.SetEscapeHTML(false)
 	_ = enc.Encode(v) // the peer is gone: nobody is left to tell
-}
-
-// readJSON decodes a plain handler's body. Fields that it does not know are let through: a newer peer
-// must not be refused.
-func readJSON(r *http.Request, into any) error {
-	err := json.NewDecoder(r.Body).Decode(into)
-	if err == nil {
-		return nil
-	}
-	var (
-		tooBig *http.MaxBytesError
-		typ    *json.UnmarshalTypeError
-		syntax *json.SyntaxError
-	)
-	switch {
-	case errors.As(err, &tooBig):
-		return tooLarge(-1, tooBig.Limit)
-	case errors.As(err, &typ):
-		return fault.New(fault.Malformed, "field %s is a JSON %s; it must be %s", typ.Field, typ.Value, jsonType(typ.Type.Kind().String())).WithField(typ.Field)
-	case errors.As(err, &syntax):
-		return fault.New(fault.Malformed, "the body is no JSON: %s at byte %d", syntax.Error(), syntax.Offset).WithField("body")
-	}
-	return fault.New(fault.Malformed, "the body is no whole JSON value: %v", err).WithField("body")
-}
-
-func jsonType(kind string) string {
-	switch {
-	case strings.HasPrefix(kind, "int"), strings.HasPrefix(kind, "uint"):
-		return "an integer"
-	case strings.HasPrefix(kind, "float"):
-		return "a number"
-	case kind == "slice", kind == "array":
-		return "an array"
-	case kind == "struct", kind == "map":
-		return "an object"
-	case kind == "bool":
-		return "a boolean"
-	}
-	return "a " + kind
 }
 
 func tooLarge(size, limit int64) error {

@@ -22,6 +22,9 @@ func (a *API) beginUpload(w http.ResponseWriter, r *http.Request) error {
 	}
 	q.Scope = project
 	if q.SHA256 != "" {
+		if err := files.CheckDigest(q.SHA256); err != nil {
+			return err
+		}
 		owned, err := a.Fleet.Owns(r.Context(), project, q.SHA256)
 		if err != nil {
 			return err

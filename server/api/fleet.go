@@ -173,7 +173,12 @@ func (a *API) actOnMachine(ctx context.Context, in *struct {
 	case "resume":
 		return answer(a.Fleet.SetMode(ctx, project, in.Machine, fleet.Active))
 	case "revoke":
-		return answer(a.Fleet.Revoke(ctx, project, in.Machine))
+		m, err := a.Fleet.Revoke(ctx, project, in.Machine)
+		if err != nil {
+			return nil, err
+		}
+		// A claim that the machine has parked must not be given work any more.
+		return answer(m, a.Tasks.Unregister(ctx, project, m.ID))
 	}
 	return nil, fault.New(fault.NotFound, "a machine has no action %q", in.Action).WithHint("pause, resume, drain or revoke")
 }

@@ -86,6 +86,9 @@ func (a *API) guard(r rule, next http.Handler) http.Handler {
 		if err == nil && !slices.Contains(r.kinds, p.Kind) {
 			err = scopeDenied(p, r)
 		}
+		if err == nil && p.Kind != access.Account {
+			_, err = ownProject(p, req.URL.Query().Get("project"))
+		}
 		if err != nil {
 			a.fail(w, req, err)
 			return
@@ -125,10 +128,7 @@ func scopeDenied(p auth.Principal, r rule) error {
 func (a *API) project(ctx context.Context, named string) (string, error) {
 	p := caller(ctx)
 	if p.Kind != access.Account {
-		if named != "" && named != p.Project {
-			return "", fault.New(fault.ScopeDenied, "this credential belongs to project %s, not to %s", p.Project, named)
-		}
-		return p.Project, nil
+		return ownProject(p, named)
 	}
 	if named != "" {
 		ok, err := a.Auth.Member(ctx, p.Account, named)
@@ -152,6 +152,24 @@ func (a *API) project(ctx context.Context, named string) (string, error) {
 	}
 	return "", fault.New(fault.Invalid, "account %s has %d projects; say which", p.Label, len(mine)).
 		WithField("project").WithHint("--project <id>, or ?project=<id>")
+}
+
+// ownProject is a key's project. Naming another one is refused on every route, so that a key in the
+// wrong place is seen and not silently used for the project that it belongs to.
+func ownProject(p auth.Principal, named string) (string, error) {
+	if named != "" && named != p.Project {
+		return "", fault.New(fault.ScopeDenied, "this credential belongs to project %s, not to %s", p.Project, named).
+			WithField("project").WithHint("use a key of project %s, or leave the project out", named)
+	}
+	return p.Project, nil
+}
+
+type requestKey struct{}
+
+// requestOf is the number of the request that a context belongs to, as its answer and the log have it.
+func requestOf(ctx context.Context) string {
+	id, _ := ctx.Value(requestKey{}).(string)
+	return id
 }
 
 func requestID(r *http.Request) string {

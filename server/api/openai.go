@@ -5,7 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"iter"
+	"log/slog"
 	"net/http"
 
 	"interlock.sh/ai"
@@ -16,8 +16,6 @@ import (
 )
 
 // The OpenAI-compatible door: an unmodified client of theirs works against it.
-
-type followFunc func(ctx context.Context, run ai.Run, from servertasks.Position) iter.Seq2[serverai.Piece, error]
 
 // openaiError is an error in OpenAI's shape.
 type openaiError struct {
@@ -37,7 +35,7 @@ func inOpenAI(e *fault.Error) openaiError {
 	switch s := e.Code.Status(); {
 	case s == http.StatusUnauthorized:
 		out.Error.Type, code = "invalid_request_error", "invalid_api_key"
-	case s == http.StatusNotFound:
+	case s == http.StatusNotFound && e.Field == "model":
 		out.Error.Type, code = "invalid_request_error", "model_not_found"
 	case s == http.StatusTooManyRequests:
 		out.Error.Type = "rate_limit_error"
@@ -77,7 +75,7 @@ func (a *API) openaiModels(w http.ResponseWriter, r *http.Request) error {
 }
 
 // openaiChat runs one chat completion as a durable run and answers when, or while, it is done. A caller
-// that goes away cancels its run.
+// that goes away cancels its run; a control plane that goes down does not.
 func (a *API) openaiChat(w http.ResponseWriter, r *http.Request) error {
 	var raw map[string]json.RawMessage
 	if err := readJSON(r, &raw); err != nil {
@@ -96,21 +94,24 @@ func (a *API) openaiChat(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	w.Header().Set("X-Interlock-Run-Id", run.ID)
-	defer a.cancelLeft(r.Context(), run)
+	answer := a.openaiWhole
 	if asked.Stream {
-		return a.openaiStream(w, r, run, asked)
+		answer = a.openaiStream
+		a.Meters.streams.Inc()
+		defer a.Meters.streams.Dec()
 	}
-	return a.openaiWhole(w, r, run, asked)
+	left, err := answer(w, r, run, asked)
+	if left {
+		a.cancelLeft(r.Context(), run)
+	}
+	return err
 }
 
 // cancelLeft cancels the run of a caller that went away before the end.
 func (a *API) cancelLeft(ctx context.Context, run ai.Run) {
-	if ctx.Err() == nil {
-		return
-	}
 	_, err := a.AI.Cancel(context.WithoutCancel(ctx), run.Project, run.ID, "the caller of /v1 went away")
 	if err != nil {
-		a.info.Logger.Warn("cancel the run of a caller that went away", "run", run.ID, "cause", err)
+		a.info.Logger.WarnContext(ctx, "cancel the run of a caller that went away", slog.String("run", run.ID), slog.Any("cause", err))
 	}
 }
 
@@ -151,64 +152,30 @@ func frame(run ai.Run, object, model string) completion {
 }
 
 // openaiStream sends the answer as OpenAI's chunks. When an attempt is lost after its first words were
-// sent, the stream ends with an error instead of repeating them.
-func (a *API) openaiStream(w http.ResponseWriter, r *http.Request, run ai.Run, asked serverai.Asked) error {
+// sent, the stream ends with an error instead of repeating them. left says that nobody reads any more.
+func (a *API) openaiStream(w http.ResponseWriter, r *http.Request, run ai.Run, asked serverai.Asked) (left bool, err error) {
 	s, err := openStream(w)
 	if err != nil {
-		return err
+		return true, err
 	}
 	f := &openaiFrames{s: s, frame: frame(run, "chat.completion.chunk", asked.Model), usage: asked.IncludeUsage}
-	next, stop := iter.Pull2(a.withHeartbeats(r.Context(), s, run))
-	defer stop()
-	for {
-		p, err, more := next()
-		if !more || err != nil {
-			return err
+	idle := func() error { return s.comment("still here") }
+	for p, err := range a.follow(r.Context(), run, servertasks.Position{}, idle) {
+		if errors.Is(err, errClosing) {
+			return false, f.fail(errClosing)
+		}
+		if err != nil {
+			return true, f.fail(err)
 		}
 		done, err := f.piece(p)
-		if done || err != nil {
-			return err
+		if err != nil {
+			return true, err
+		}
+		if done {
+			return false, nil
 		}
 	}
-}
-
-// withHeartbeats follows a run and sends comments while nothing comes.
-func (a *API) withHeartbeats(ctx context.Context, s *stream, run ai.Run) iter.Seq2[serverai.Piece, error] {
-	return func(yield func(serverai.Piece, error) bool) {
-		ctx, cancel := context.WithCancel(ctx)
-		defer cancel()
-		type result struct {
-			p   serverai.Piece
-			err error
-		}
-		pieces := make(chan result)
-		go func() {
-			defer close(pieces)
-			for p, err := range a.AI.Follow(ctx, run, servertasks.Position{}) {
-				select {
-				case pieces <- result{p, err}:
-				case <-ctx.Done():
-					return
-				}
-			}
-		}()
-		for {
-			select {
-			case res, more := <-pieces:
-				if !more || !yield(res.p, res.err) {
-					return
-				}
-			case <-a.closing:
-				yield(serverai.Piece{}, errClosing)
-				return
-			case <-a.info.Clock.After(heartbeat):
-				if err := s.comment("still here"); err != nil {
-					yield(serverai.Piece{}, err)
-					return
-				}
-			}
-		}
-	}
+	return true, nil
 }
 
 var errClosing = fault.New(fault.Unavailable, "the control plane is shutting down; the run goes on").WithHint("read it with GET /api/ai/runs/{id}")
@@ -218,13 +185,14 @@ type openaiFrames struct {
 	s     *stream
 	frame completion
 	usage bool
-	begun bool
+	begun bool // something of the answer was sent, more than who speaks
 }
 
 func (f *openaiFrames) piece(p serverai.Piece) (done bool, err error) {
 	switch p.Kind {
 	case servertasks.StreamText:
-		f.begun = true
+		words, more := serverai.Text(p.Chunk)
+		f.begun = f.begun || words != "" || more
 		return false, f.chunk(p.Chunk)
 	case servertasks.StreamRestarted:
 		if !f.begun {
@@ -278,12 +246,12 @@ func runFailure(run ai.Run) error {
 	return fault.New(fault.Unavailable, "%s", msg).With("run", run.ID)
 }
 
-// openaiWhole waits for the end and answers with one completion.
-func (a *API) openaiWhole(w http.ResponseWriter, r *http.Request, run ai.Run, asked serverai.Asked) error {
+// openaiWhole waits for the end and answers with one completion. left says that nobody waits any more.
+func (a *API) openaiWhole(w http.ResponseWriter, r *http.Request, run ai.Run, asked serverai.Asked) (left bool, err error) {
 	var logprobs []json.RawMessage
-	for p, err := range a.AI.Follow(r.Context(), run, servertasks.Position{}) {
+	for p, err := range a.follow(r.Context(), run, servertasks.Position{}, func() error { return nil }) {
 		if err != nil {
-			return err
+			return !errors.Is(err, errClosing), err
 		}
 		switch p.Kind {
 		case servertasks.StreamRestarted:
@@ -297,13 +265,13 @@ func (a *API) openaiWhole(w http.ResponseWriter, r *http.Request, run ai.Run, as
 			}
 		case servertasks.StreamEnd:
 			if p.Run.State != tasks.Succeeded {
-				return runFailure(p.Run)
+				return false, runFailure(p.Run)
 			}
 			writeJSON(w, http.StatusOK, whole(p.Run, asked.Model, logprobs))
-			return nil
+			return false, nil
 		}
 	}
-	return errors.Join(r.Context().Err(), errClosing)
+	return true, r.Context().Err()
 }
 
 func whole(run ai.Run, model string, logprobs []json.RawMessage) completion {

@@ -2,11 +2,14 @@ package api
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"log/slog"
 	"net/http"
 	"net/netip"
 	"reflect"
 	"regexp"
+	"runtime/debug"
 	"strings"
 	"sync"
 	"time"
@@ -15,6 +18,7 @@ import (
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
 
 	"interlock.sh/access"
+	"interlock.sh/fault"
 	"interlock.sh/internal/clock"
 	"interlock.sh/server/auth"
 )
@@ -64,6 +68,7 @@ func New(info Info, parts Parts) *API {
 	cfg := huma.DefaultConfig("Interlock", info.Version)
 	cfg.OpenAPIPath, cfg.DocsPath, cfg.SchemasPath = "", "", ""
 	cfg.CreateHooks = nil // no $schema links in answers
+	cfg.Formats = map[string]huma.Format{"application/json": lenientJSON(), "json": lenientJSON()}
 	cfg.AllowAdditionalPropertiesByDefault = true
 	cfg.Components.SecuritySchemes = map[string]*huma.SecurityScheme{"bearer": {Type: "http", Scheme: "bearer"}}
 	useCodedErrors()
@@ -206,12 +211,19 @@ func (a *API) observe(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		began := a.info.Clock.Now()
 		req := requestID(r)
+		r = r.WithContext(context.WithValue(r.Context(), requestKey{}, req))
 		w.Header().Set("X-Request-Id", req)
 		sw := &statusWriter{ResponseWriter: w}
 		a.Meters.inFlight.Inc()
 		defer func() {
+			if broke := recover(); broke != nil {
+				a.panicked(sw, r, broke)
+			}
 			a.Meters.inFlight.Dec()
 			took := a.info.Clock.Now().Sub(began)
+			if sw.status == 0 {
+				sw.status = http.StatusOK // what net/http sends of a handler that wrote nothing
+			}
 			a.Meters.request(r, sw.status, took)
 			level := slog.LevelDebug
 			if sw.status >= 500 {
@@ -222,6 +234,19 @@ func (a *API) observe(next http.Handler) http.Handler {
 		}()
 		next.ServeHTTP(sw, r)
 	})
+}
+
+// panicked answers a request whose handler broke, so that one fault does not look like a dead server.
+func (a *API) panicked(w *statusWriter, r *http.Request, broke any) {
+	err, ok := broke.(error)
+	if !ok {
+		err = fmt.Errorf("%v", broke)
+	}
+	if errors.Is(err, http.ErrAbortHandler) {
+		panic(broke) // the way to break a connection off
+	}
+	a.fail(w, r, fault.Wrap(fmt.Errorf("panic: %w\n%s", err, debug.Stack()), fault.Internal, "internal error").
+		WithHint("the server's log has the cause under this request's id"))
 }
 
 // from is the caller's address: the peer's, or what a trusted proxy says of it.

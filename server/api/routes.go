@@ -74,12 +74,12 @@ func (a *API) routes() []route {
 		{"GET", "/api/tasks/{task}", producers, operation("The canonical state of a task", a.getTask)},
 		{"POST", "/api/tasks/{task}/cancel", producers, operation("Ask a task to stop", a.cancelTask)},
 		{"GET", "/api/tasks/{task}/journal", producers, operation("A task's journal after a cursor", a.taskJournal)},
-		{"GET", "/api/tasks/{task}/watch", producers, plain("A task's journal as it grows", a.watchTask)},
+		{"GET", "/api/tasks/{task}/watch", producers, plain("A task's journal as it grows", a.streams(a.watchTask))},
 
 		{"GET", "/api/workers", producers, operation("The project's workers", a.listWorkers)},
 		{"POST", "/api/workers/register", workers, operation("Say what a worker can do", a.registerWorker)},
 		{"DELETE", "/api/workers/{worker}", workers, operation("Forget a worker", a.unregisterWorker)},
-		{"POST", "/api/workers/claim", workers, plain("Lease attempts, waiting for the first", a.claimTasks)},
+		{"POST", "/api/workers/claim", workers, plain("Lease attempts, waiting for the first", a.parks(a.claimTasks))},
 		{"POST", "/api/workers/renew", workers, operation("Extend leases", a.renewTasks)},
 		{"POST", "/api/workers/progress", workers, operation("Report progress", a.taskProgress)},
 		{"POST", "/api/workers/log", workers, operation("Append lines to the journal", a.taskLog)},
@@ -92,12 +92,12 @@ func (a *API) routes() []route {
 		{"GET", "/api/ai/runs", callers, operation("Runs, newest first", a.listRuns)},
 		{"GET", "/api/ai/runs/{run}", callers, operation("The canonical state of a run", a.getRun)},
 		{"POST", "/api/ai/runs/{run}/cancel", callers, operation("Ask a run to stop", a.cancelRun)},
-		{"GET", "/api/ai/runs/{run}/stream", callers, plain("A run's answer as it comes in", a.streamRun)},
+		{"GET", "/api/ai/runs/{run}/stream", callers, plain("A run's answer as it comes in", a.streams(a.streamRun))},
 		{"GET", "/api/usage", callers, operation("Usage events with totals", a.usage)},
 		{"GET", "/v1/models", callers, plain("Models served now, in OpenAI's shape", a.openaiModels)},
 		{"POST", "/v1/chat/completions", callers.upTo(ai.MaxBody), plain("Chat completion, in OpenAI's shape", a.openaiChat)},
 
-		{"GET", "/api/events", watchers, plain("Hints at what changed in a project", a.projectEvents)},
-		{"GET", "/api/workers/events", workers, plain("Wake-ups of a worker", a.workerEvents)},
+		{"GET", "/api/events", watchers, plain("Hints at what changed in a project", a.streams(a.projectEvents))},
+		{"GET", "/api/workers/events", workers, plain("Wake-ups of a worker", a.streams(a.workerEvents))},
 	}
 }

@@ -6,6 +6,7 @@ import (
 
 	"interlock.sh/access"
 	"interlock.sh/fault"
+	"interlock.sh/fleet"
 	"interlock.sh/internal/ident"
 	"interlock.sh/server/store"
 )
@@ -74,8 +75,8 @@ func (s *Service) redeem(ctx context.Context, p Principal, req access.LoginReque
 	if name == "" {
 		name = "owner"
 	}
-	if len(name) > maxLabel {
-		return access.LoginResponse{}, fault.New(fault.Invalid, "name has %d bytes; the limit is %d", len(name), maxLabel).WithField("name")
+	if err := fleet.CheckName("name", name); err != nil {
+		return access.LoginResponse{}, err
 	}
 	var out access.LoginResponse
 	err := s.db.Write(ctx, store.LaneAdmit, func(tx *store.Tx) error {

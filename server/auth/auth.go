@@ -106,7 +106,7 @@ func (s *Service) Flush(ctx context.Context) error {
 	if len(used) == 0 {
 		return nil
 	}
-	return s.db.Write(ctx, store.LaneTelemetry, func(tx *store.Tx) error {
+	err := s.db.Write(ctx, store.LaneTelemetry, func(tx *store.Tx) error {
 		for id, at := range used {
 			if _, err := tx.Exec("UPDATE credentials SET last_used_at = $1 WHERE id = $2", at.Truncate(time.Minute).UnixMilli(), id); err != nil {
 				return err
@@ -114,4 +114,19 @@ func (s *Service) Flush(ctx context.Context) error {
 		}
 		return nil
 	})
+	if err != nil {
+		s.keep(used)
+	}
+	return err
+}
+
+// keep puts uses back that could not be written, for the next Flush.
+func (s *Service) keep(used map[string]time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for id, at := range used {
+		if s.used[id].Before(at) {
+			s.used[id] = at
+		}
+	}
 }

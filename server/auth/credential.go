@@ -3,6 +3,7 @@ package auth
 import (
 	"database/sql"
 	"errors"
+	"fmt"
 	"time"
 
 	"interlock.sh/access"
@@ -96,6 +97,19 @@ func NewBootstrapKey(tx *store.Tx, project, group string, role fleet.Role) (flee
 	}
 	secret, c, err := mint(tx, bootstrapPrefix, Principal{Kind: kind, Label: string(role), Project: project, Group: group, Role: role}, 0)
 	return fleet.BootstrapKey{ID: c.KeyID, Role: role, Key: secret}, err
+}
+
+// StillValid refuses a credential that was revoked since it was proved, inside the operation that it
+// pays for: a rotation stops new enrollments at once, those under way too.
+func StillValid(tx *store.Tx, p Principal) error {
+	var revoked *int64
+	if err := tx.QueryRow("SELECT revoked_at FROM credentials WHERE id = $1", p.KeyID).Scan(&revoked); err != nil {
+		return fmt.Errorf("read credential: %w", err)
+	}
+	if revoked != nil {
+		return fault.New(fault.Revoked, "the credential was revoked a moment ago").WithHint("%s", wayBack(p.Kind))
+	}
+	return nil
 }
 
 // NewMachineCredential makes the credential of one enrolled machine.

@@ -7,10 +7,9 @@ import (
 
 	"interlock.sh/access"
 	"interlock.sh/fault"
+	"interlock.sh/fleet"
 	"interlock.sh/server/store"
 )
-
-const maxLabel = 120
 
 // NewKey makes a key of one of access.ProjectKinds for a project.
 func (s *Service) NewKey(ctx context.Context, project string, req access.NewKeyRequest) (access.NewKey, error) {
@@ -18,8 +17,8 @@ func (s *Service) NewKey(ctx context.Context, project string, req access.NewKeyR
 		return access.NewKey{}, fault.New(fault.Invalid, "kind %q is none of %v", req.Kind, access.ProjectKinds).WithField("kind").
 			WithHint("bootstrap keys of machines come from: interlock models key rotate")
 	}
-	if req.Label == "" || len(req.Label) > maxLabel {
-		return access.NewKey{}, fault.New(fault.Invalid, "label has %d bytes; it has 1 to %d", len(req.Label), maxLabel).WithField("label")
+	if err := fleet.CheckName("label", req.Label); err != nil {
+		return access.NewKey{}, err
 	}
 	var out access.NewKey
 	err := s.db.Write(ctx, store.LaneAdmit, func(tx *store.Tx) error {

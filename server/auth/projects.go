@@ -9,6 +9,7 @@ import (
 
 	"interlock.sh/access"
 	"interlock.sh/fault"
+	"interlock.sh/fleet"
 	"interlock.sh/server/store"
 )
 
@@ -22,8 +23,8 @@ func (s *Service) NewProject(ctx context.Context, account string, req access.New
 	if req.Name == "" {
 		req.Name = req.ID
 	}
-	if len(req.Name) > maxLabel {
-		return access.Project{}, fault.New(fault.Invalid, "name has %d bytes; the limit is %d", len(req.Name), maxLabel).WithField("name")
+	if err := fleet.CheckName("name", req.Name); err != nil {
+		return access.Project{}, err
 	}
 	var out access.Project
 	err := s.db.Write(ctx, store.LaneAdmit, func(tx *store.Tx) error {

@@ -41,11 +41,11 @@ func deploymentOf(q store.Querier, project, alias string) (fleet.Deployment, err
 // Deploy gives a release an alias and assigns it to the group's client machines. The same request again
 // returns the deployment; an alias is never given to other weights.
 func (s *Service) Deploy(ctx context.Context, project, group string, req fleet.NewDeploymentRequest) (fleet.Deployment, error) {
-	if err := errors.Join(fleet.CheckAlias("alias", req.Alias), req.Settings.Check()); err != nil {
-		return fleet.Deployment{}, err
-	}
 	if req.Route == "" {
 		req.Route = "ai.self-hosted." + req.Alias
+	}
+	if err := errors.Join(fleet.CheckAlias("alias", req.Alias), fleet.CheckName("route", req.Route), req.Settings.Check()); err != nil {
+		return fleet.Deployment{}, err
 	}
 	settings, err := text(req.Settings)
 	if err != nil {
@@ -190,9 +190,11 @@ func (s *Service) Resolve(ctx context.Context, project, model string) (fleet.Dep
 	q := s.db.Reader(ctx)
 	var d fleet.Deployment
 	var err error
-	if group, channel, ok := strings.Cut(model, "@"); ok {
+	// A channel has no @ in it, a group's name may.
+	if cut := strings.LastIndexByte(model, '@'); cut >= 0 {
+		group, channel := model[:cut], model[cut+1:]
 		d, err = scanDeployment(q.QueryRow("SELECT "+deploymentColumns+deploymentFrom+`JOIN channels c ON c.deployment = d.id JOIN model_groups g ON g.id = d.model_group
-			WHERE d.project = $1 AND (g.id = $2 OR g.name = $2) AND c.name = $3`, project, group, channel))
+			WHERE d.project = $1 AND (g.id = $2 OR g.name = $2) AND c.name = $3 ORDER BY g.id = $2 DESC LIMIT 1`, project, group, channel))
 	} else {
 		d, err = deploymentOf(q, project, model)
 	}

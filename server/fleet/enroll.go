@@ -29,6 +29,9 @@ func (s *Service) Enroll(ctx context.Context, key auth.Principal, req fleet.Enro
 	}
 	var out fleet.EnrollResponse
 	err := s.db.Write(ctx, store.LaneAdmit, func(tx *store.Tx) error {
+		if err := auth.StillValid(tx, key); err != nil {
+			return err
+		}
 		g, err := groupOf(tx, key.Project, key.Group)
 		if err != nil {
 			return err
@@ -38,7 +41,9 @@ func (s *Service) Enroll(ctx context.Context, key auth.Principal, req fleet.Enro
 				WithHint("check --group, or print the line of the other group: interlock models key rotate %s", key.Role)
 		}
 		now := tx.Now()
-		report, err := text(fleet.Heartbeat{Version: req.Version, Host: req.Host})
+		first := fleet.Heartbeat{Version: req.Version, Host: req.Host}
+		trim(&first)
+		report, err := text(first)
 		if err != nil {
 			return err
 		}

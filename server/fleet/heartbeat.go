@@ -15,7 +15,10 @@ import (
 const (
 	heartbeatEvery = 10 * time.Second
 	keepSamples    = 24 * time.Hour
-	maxDetail      = 500     // bytes of a state's detail
+	maxDetail      = 500 // bytes of a state's detail
+	maxWarnings    = 20
+	maxReports     = 64 // deployments of one machine
+	maxGPUs        = 32
 	maxLogLines    = 100     // of a deployment's report
 	maxLogLine     = 1 << 10 // bytes
 )
@@ -24,6 +27,9 @@ const (
 // folder) are noticed by their alternating instances: the machine shows the conflict, and the copy is
 // refused with fault.Conflict, so that one of them enrolls again.
 func (s *Service) Heartbeat(ctx context.Context, id string, hb fleet.Heartbeat) (fleet.HeartbeatResponse, error) {
+	if hb.Instance == "" {
+		return fleet.HeartbeatResponse{}, fault.New(fault.Invalid, "instance is empty; it is new at each start of the agent").WithField("instance")
+	}
 	trim(&hb)
 	report, err := text(hb)
 	if err != nil {
@@ -86,6 +92,12 @@ func (m machine) copied(hb fleet.Heartbeat, now time.Time) (string, error) {
 // trim bounds what a machine can make us keep.
 func trim(hb *fleet.Heartbeat) {
 	hb.State.Detail = clip(hb.State.Detail, maxDetail)
+	hb.Warnings = hb.Warnings[:min(len(hb.Warnings), maxWarnings)]
+	for i := range hb.Warnings {
+		hb.Warnings[i] = clip(hb.Warnings[i], maxDetail)
+	}
+	hb.Host.GPUs = hb.Host.GPUs[:min(len(hb.Host.GPUs), maxGPUs)]
+	hb.Deployments = hb.Deployments[:min(len(hb.Deployments), maxReports)]
 	for i := range hb.Deployments {
 		d := &hb.Deployments[i]
 		d.State.Detail, d.LastError = clip(d.State.Detail, maxDetail), clip(d.LastError, maxDetail)

@@ -1,0 +1,91 @@
+package api
+
+import (
+	"context"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+
+	"interlock.sh/server/fleet"
+	"interlock.sh/server/tasks"
+)
+
+// Meters are the control plane's own measurements, in a registry of their own. No series has the name of
+// a project, a machine or a person: any project's metrics key reads them all.
+type Meters struct {
+	Registry *prometheus.Registry
+	inFlight prometheus.Gauge
+	streams  prometheus.Gauge
+	parked   prometheus.Gauge
+	requests *prometheus.HistogramVec
+}
+
+// NewMeters registers the measurements of HTTP and of the process; other parts add theirs to the Registry.
+func NewMeters() *Meters {
+	m := &Meters{
+		Registry: prometheus.NewRegistry(),
+		inFlight: prometheus.NewGauge(prometheus.GaugeOpts{Name: "interlock_http_in_flight", Help: "Requests being answered, streams and long polls included."}),
+		streams:  prometheus.NewGauge(prometheus.GaugeOpts{Name: "interlock_http_streams", Help: "Open event streams."}),
+		parked:   prometheus.NewGauge(prometheus.GaugeOpts{Name: "interlock_http_parked_claims", Help: "Claims that wait for work."}),
+		requests: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name: "interlock_http_request_seconds", Help: "Time to answer, by route and status.",
+			Buckets: []float64{.001, .005, .02, .1, .5, 2, 10, 30},
+		}, []string{"route", "status"}),
+	}
+	m.Registry.MustRegister(m.inFlight, m.streams, m.parked, m.requests,
+		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	return m
+}
+
+// Count adds gauges that are read from the store when somebody asks: live tasks and enrolled machines.
+func (m *Meters) Count(t *servertasks.Service, f *serverfleet.Service) {
+	m.Registry.MustRegister(&census{
+		tasks: t, fleet: f,
+		taskDesc:    prometheus.NewDesc("interlock_tasks", "Live tasks by state.", []string{"state"}, nil),
+		machineDesc: prometheus.NewDesc("interlock_machines", "Enrolled machines, by whether they were seen lately.", []string{"state"}, nil),
+	})
+}
+
+func (m *Meters) request(r *http.Request, status int, took time.Duration) {
+	pattern := r.Pattern
+	if pattern == "" || pattern == "/" {
+		pattern = "unknown"
+	}
+	m.requests.WithLabelValues(pattern, strconv.Itoa(status)).Observe(took.Seconds())
+}
+
+// census collects what is counted in the store. A count that fails is left out of that scrape.
+type census struct {
+	tasks       *servertasks.Service
+	fleet       *serverfleet.Service
+	taskDesc    *prometheus.Desc
+	machineDesc *prometheus.Desc
+}
+
+const censusLimit = 5 * time.Second
+
+// Describe and Collect make a census a collector of Prometheus.
+func (c *census) Describe(ch chan<- *prometheus.Desc) { ch <- c.taskDesc; ch <- c.machineDesc }
+
+func (c *census) Collect(ch chan<- prometheus.Metric) {
+	ctx, cancel := context.WithTimeout(context.Background(), censusLimit)
+	defer cancel()
+	counts, err := c.tasks.Census(ctx)
+	if err != nil {
+		ch <- prometheus.NewInvalidMetric(c.taskDesc, err)
+	} else {
+		for state, n := range counts {
+			ch <- prometheus.MustNewConstMetric(c.taskDesc, prometheus.GaugeValue, float64(n), string(state))
+		}
+	}
+	online, offline, err := c.fleet.Census(ctx)
+	if err != nil {
+		ch <- prometheus.NewInvalidMetric(c.machineDesc, err)
+		return
+	}
+	ch <- prometheus.MustNewConstMetric(c.machineDesc, prometheus.GaugeValue, float64(online), "online")
+	ch <- prometheus.MustNewConstMetric(c.machineDesc, prometheus.GaugeValue, float64(offline), "offline")
+}
