@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -113,7 +114,10 @@ func TestInterruptLeavesTheRunAndASecondOneCancelsIt(t *testing.T) {
 		} else {
 			clk.Advance(secondInterrupt)
 		}
-		<-done
+		var ended *exit
+		if err := <-done; !errors.As(err, &ended) || ended.code != ExitError {
+			t.Errorf("ended with %v", err)
+		}
 		if got := cancels.Load() == 1; got != second {
 			t.Errorf("second interrupt %v: cancelled %v", second, got)
 		}

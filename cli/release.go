@@ -95,6 +95,9 @@ func (a *app) modelFiles(named []string, req *fleet.NewReleaseRequest) ([]string
 func (a *app) uploadAll(ctx context.Context, c *client.Client, paths []string, files []fleet.File) error {
 	for i, path := range paths {
 		sent, err := a.upload(ctx, c, path, files[i])
+		if ctx.Err() != nil {
+			a.note("%s is not on the server yet: repeat the command to go on where it stopped", files[i].Name)
+		}
 		if err != nil {
 			return err
 		}

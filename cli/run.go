@@ -42,6 +42,8 @@ type Env struct {
 
 // Run runs one command line, without the program's name, and returns its exit code.
 func Run(ctx context.Context, args []string, stdio Stdio, env Env) int {
+	out := &watched{Writer: stdio.Out}
+	stdio.Out = out
 	a := &app{Stdio: stdio, env: env, clock: clock.System}
 	a.flags.Program = env.Program
 	root := a.root()
@@ -50,12 +52,18 @@ func Run(ctx context.Context, args []string, stdio Stdio, env Env) int {
 	root.SetOut(stdio.Out)
 	root.SetErr(stdio.Err)
 	cmd, err := root.ExecuteContextC(ctx)
-	if err == nil {
-		return ExitOK
+	if err == nil && out.err != nil { // a key that is shown once must not be lost without a word
+		err = fmt.Errorf("write the output: %w", out.err)
 	}
 	var ended *exit
-	if errors.As(err, &ended) {
+	switch {
+	case err == nil:
+		return ExitOK
+	case errors.As(err, &ended):
 		return ended.code
+	case ctx.Err() != nil && errors.Is(err, context.Canceled):
+		fmt.Fprintln(stdio.Err, "interlock: interrupted")
+		return ExitError
 	}
 	var use *usageError
 	if !errors.As(err, &use) && !a.started { // cobra refused the line before a verb began
@@ -192,8 +200,25 @@ func (a *app) note(format string, args ...any) {
 	fmt.Fprintf(a.Err, "interlock: %s\n", clean(fmt.Sprintf(format, args...)))
 }
 
+// watched remembers the first failure of a writer.
+type watched struct {
+	io.Writer
+	err error
+}
+
+func (w *watched) Write(p []byte) (int, error) {
+	n, err := w.Writer.Write(p)
+	if w.err == nil {
+		w.err = err
+	}
+	return n, err
+}
+
 // isTerminal tells whether a reader or writer is a terminal.
 func isTerminal(v any) bool {
+	if w, ok := v.(*watched); ok {
+		v = w.Writer
+	}
 	f, ok := v.(*os.File)
 	return ok && term.IsTerminal(int(f.Fd()))
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"interlock.sh/server"
+	"interlock.sh/tasks"
 )
 
 // serveFlags is what the command line says about the control plane beside what its Config takes as it is.
@@ -37,6 +38,7 @@ func (a *app) serveCmd() *cobra.Command {
 	f.BoolVar(&c.TLSSelfSigned, "tls-self-signed", false, "make an own authority, for a home or lab network; install lines then carry its pin")
 	f.StringSliceVar(&flags.trustedProxies, "trusted-proxies", nil, "proxies whose forwarding headers count, as addresses or prefixes")
 	f.StringVar(&c.Assets, "assets", "", "folder of programs for machines, as `make dist` fills it")
+	f.DurationVar(&c.Lease, "lease", tasks.Lease, "how long work stays a worker's without a sign of life; then it is tried elsewhere")
 	f.StringVar(&flags.logLevel, "log-level", "info", "debug, info, warn or error")
 	f.StringVar(&flags.logFormat, "log-format", "text", "text or json")
 	cmd.MarkFlagsRequiredTogether("tls-cert", "tls-key")

@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 
 	"interlock.sh/fault"
 )
@@ -31,6 +33,9 @@ func findKey(dir string) (keyFile, bool, error) {
 		data, warnings, err := readSecret(path, "key file")
 		switch {
 		case err == nil:
+			if err := ours(path); err != nil {
+				return keyFile{}, false, err
+			}
 			k, err := parseKey(path, data)
 			k.warnings = warnings
 			return k, err == nil, err
@@ -44,6 +49,25 @@ func findKey(dir string) (keyFile, bool, error) {
 		dir = parent
 	}
 }
+
+// ours refuses a key file that another user put above our folder: whoever leaves one in a shared place
+// would have our work go into a project of theirs.
+func ours(path string) error {
+	info, err := os.Stat(path)
+	if err != nil {
+		return fmt.Errorf("look at key file %s: %w", path, err)
+	}
+	stat, ok := info.Sys().(*syscall.Stat_t)
+	if !ok || !foreign(int(stat.Uid), os.Geteuid()) {
+		return nil
+	}
+	return fault.New(fault.Invalid, "key file %s belongs to another user (uid %d)", path, stat.Uid).
+		WithHint("make it yours if you trust it, work in another folder, or give the key by INTERLOCK_SDK_KEY")
+}
+
+// foreign tells whether a file of owner is none that self should obey. What root owns or reads is left
+// alone: root may replace any file of ours, and containers run as root over files of their host.
+func foreign(owner, self int) bool { return self != 0 && owner != 0 && owner != self }
 
 // parseKey understands the versioned JSON document and the legacy form: the key alone, on one line.
 func parseKey(path string, data []byte) (keyFile, error) {

@@ -282,3 +282,32 @@ func TestExplainNamesTheCredentialThatWasRefused(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 }
+
+func TestWhoseKeyFilesAreObeyed(t *testing.T) {
+	for _, tt := range []struct {
+		owner, self int
+		foreign     bool
+	}{{1000, 1000, false}, {0, 1000, false}, {1001, 1000, true}, {1001, 0, false}} {
+		if got := foreign(tt.owner, tt.self); got != tt.foreign {
+			t.Errorf("a file of %d for %d: foreign is %v", tt.owner, tt.self, got)
+		}
+	}
+}
+
+func TestWritableLeavesNothingBehind(t *testing.T) {
+	w := newWorld(t)
+	path := filepath.Join(w.env.Home, ".interlock", "config.json")
+	if err := Writable(path); err != nil {
+		t.Fatal(err)
+	}
+	if left, err := os.ReadDir(filepath.Dir(path)); err != nil || len(left) != 0 {
+		t.Errorf("left %v, %v", left, err)
+	}
+	w.write(filepath.Join(w.env.Home, "file"), "", 0o600)
+	if err := Writable(filepath.Join(w.env.Home, "file", "config.json")); !errors.Is(err, fault.Invalid) {
+		t.Errorf("below a file: %v", err)
+	}
+	if err := Writable(""); !errors.Is(err, fault.Invalid) || !strings.Contains(err.Error(), "set HOME") {
+		t.Errorf("without a home: %v", err)
+	}
+}
