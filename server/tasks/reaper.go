@@ -18,6 +18,19 @@ const (
 	sweepAbout = 16 // operations that a sweep has in the writer at once, to share its commits
 )
 
+// What falls due; each reads one index. nextQuery is when the next of it does.
+const (
+	dueQuery  = `SELECT id FROM tasks WHERE state = 'scheduled' AND run_at <= $1 LIMIT $2`
+	lateQuery = `SELECT id FROM tasks WHERE expires_at > 0 AND expires_at <= $1
+		AND state IN ('scheduled', 'queued', 'leased', 'running') AND cancel_requested = 0 LIMIT $2`
+	lostQuery = `SELECT id FROM tasks WHERE state IN ('leased', 'running') AND lease_until <= $1 LIMIT $2`
+	nextQuery = `SELECT COALESCE(MIN(at), 0) FROM (
+		SELECT MIN(lease_until) AS at FROM tasks WHERE state IN ('leased', 'running')
+		UNION ALL SELECT MIN(run_at) FROM tasks WHERE state = 'scheduled'
+		UNION ALL SELECT MIN(expires_at) FROM tasks WHERE expires_at > 0
+			AND state IN ('scheduled', 'queued', 'leased', 'running') AND cancel_requested = 0) AS due`
+)
+
 // deadlineReason is the reason of the cancel request that a passed deadline makes.
 const deadlineReason = "the task's deadline passed"
 
@@ -46,11 +59,7 @@ func (s *Service) Run(ctx context.Context) error {
 // untilDue is how long nothing falls due, at most sweepStep.
 func (s *Service) untilDue(ctx context.Context) (time.Duration, error) {
 	var next int64
-	err := s.db.QueryRow(ctx, `SELECT COALESCE(MIN(at), 0) FROM (
-		SELECT MIN(lease_until) AS at FROM tasks WHERE state IN ('leased', 'running')
-		UNION ALL SELECT MIN(run_at) FROM tasks WHERE state = 'scheduled'
-		UNION ALL SELECT MIN(expires_at) FROM tasks WHERE expires_at > 0 AND state IN ('scheduled', 'queued', 'leased', 'running')
-			AND cancel_requested = 0) AS due`).Scan(&next)
+	err := s.db.QueryRow(ctx, nextQuery).Scan(&next)
 	if err != nil || next == 0 {
 		return sweepStep, err
 	}
@@ -67,10 +76,9 @@ func (s *Service) Sweep(ctx context.Context) error {
 		}
 	}
 	return errors.Join(
-		s.each(ctx, "start due tasks", `SELECT id FROM tasks WHERE state = 'scheduled' AND run_at <= $1 LIMIT $2`, (*op).due),
-		s.each(ctx, "expire tasks", `SELECT id FROM tasks WHERE expires_at > 0 AND expires_at <= $1
-			AND state IN ('scheduled', 'queued', 'leased', 'running') AND cancel_requested = 0 LIMIT $2`, (*op).late),
-		s.each(ctx, "end lost attempts", `SELECT id FROM tasks WHERE state IN ('leased', 'running') AND lease_until <= $1 LIMIT $2`, (*op).lost),
+		s.each(ctx, "start due tasks", dueQuery, (*op).due),
+		s.each(ctx, "expire tasks", lateQuery, (*op).late),
+		s.each(ctx, "end lost attempts", lostQuery, (*op).lost),
 	)
 }
 
