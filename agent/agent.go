@@ -132,7 +132,7 @@ func (a *Agent) open(ctx context.Context) error {
 	}
 	a.facts = hostfacts.Collect(ctx, string(e.Home))
 	a.worker, err = worker.New(a.control, worker.Options{
-		WorkerID: e.Machine, Version: a.Version, Spool: filepath.Join(e.Dir(), "spool"), Grace: drainWithin, Clock: a.clock, Logger: a.log,
+		WorkerID: e.Machine, Version: a.Version, Pools: []worker.Pool{}, Spool: filepath.Join(e.Dir(), "spool"), Grace: drainWithin, Clock: a.clock, Logger: a.log,
 	})
 	if err != nil {
 		return err

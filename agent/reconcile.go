@@ -159,7 +159,9 @@ func (a *Agent) offer(without []*serving) {
 		}
 	}
 	a.mu.Unlock()
-	a.worker.SetPools(pools)
+	if err := a.worker.SetPools(pools); err != nil {
+		a.log.Error("offer models", slog.Any("cause", err))
+	}
 	if draining {
 		a.worker.Drain()
 	} else {

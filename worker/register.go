@@ -39,7 +39,7 @@ func (w *Worker) registration() tasks.RegisterRequest {
 		}
 	}
 	slices.Sort(req.Pools)
-	if len(req.Pools) == 0 { // an empty list stands for the pool "default", which is not served then
+	if len(req.Pools) == 0 { // a task-worker's empty list stands for the pool "default", which is not served then
 		req.MaxConcurrent = 0
 	}
 	return req
@@ -53,6 +53,9 @@ func (w *Worker) registerLoop(ctx context.Context, first func()) {
 		got, err := w.transport.RegisterWorker(ctx, w.registration())
 		switch {
 		case err == nil:
+			if back.Tries() > 0 { // it is back: what waits need not wait on
+				w.poke()
+			}
 			back.Reset()
 			first()
 			first = func() {}
@@ -122,7 +125,7 @@ func (w *Worker) poke() {
 	hint(w.hinted)
 }
 
-// pause waits before the next try after err, or until a hint says that it may be worth it now.
+// pause waits before the next try after err, or until a hint says that the control plane is there.
 func (w *Worker) pause(ctx context.Context, back *retry.Backoff, err error) {
 	w.mu.Lock()
 	poked := w.poked

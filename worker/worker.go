@@ -33,9 +33,10 @@ const DefaultGrace = 20 * time.Second
 type Options struct {
 	WorkerID string // stable over restarts, unique in the project
 	Version  string // of the program, as the fleet sees it
-	// Pools are what the worker serves; empty is the pool "default" with MaxConcurrent slots.
+	// Pools are what the worker serves; nil is the pool "default" with MaxConcurrent slots, and a list
+	// without any is a worker that serves nothing until SetPools says otherwise.
 	Pools         []Pool
-	MaxConcurrent int           // slots of the pool "default" when Pools is empty; 1 when 0
+	MaxConcurrent int           // slots of the pool "default" when Pools is nil; 1 when 0
 	Spool         string        // folder of the completion spool; "" keeps what was not sent in memory only
 	Grace         time.Duration // for handlers when Run's context ends; DefaultGrace when 0, none when negative
 	Clock         clock.Clock   // the machine's own when nil
@@ -97,7 +98,7 @@ func New(transport Transport, o Options) (*Worker, error) {
 	if err := tasks.CheckLabel("workerId", o.WorkerID, true); err != nil {
 		return nil, err
 	}
-	if len(o.Pools) == 0 {
+	if o.Pools == nil {
 		if o.MaxConcurrent == 0 {
 			o.MaxConcurrent = 1
 		}

@@ -97,7 +97,7 @@ func (s *Service) Register(ctx context.Context, c Caller, req tasks.RegisterRequ
 	if err := c.CheckWorker(req.WorkerID); err != nil {
 		return tasks.RegisterResponse{}, err
 	}
-	if len(req.Pools) == 0 {
+	if len(req.Pools) == 0 && c.Machine == "" { // a machine that has no model ready serves no pool
 		req.Pools = []string{tasks.DefaultPool}
 	}
 	if err := checkRegistration(&req); err != nil {
