@@ -23,8 +23,8 @@ func SmolLM2(t testing.TB) string {
 	return devPart(t, "model.sh")
 }
 
-// Root is the folder of the module, found from the test's working directory, which go test sets to the
-// folder of the package under test.
+// Root is the folder of the product's module, found from the test's working directory, which go test
+// sets to the folder of the package under test. Modules of their own stand below it.
 func Root(t testing.TB) string {
 	t.Helper()
 	dir, err := os.Getwd()
@@ -32,7 +32,8 @@ func Root(t testing.TB) string {
 		t.Fatalf("find the module: %v", err)
 	}
 	for {
-		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
+		mod, err := os.ReadFile(filepath.Join(dir, "go.mod"))
+		if err == nil && strings.HasPrefix(string(mod), "module interlock.sh\n") {
 			return dir
 		}
 		parent := filepath.Dir(dir)
