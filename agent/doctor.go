@@ -49,7 +49,7 @@ func Doctor(ctx context.Context, e enrollment.Enrollment, version string) []loca
 		checkFolder(e.Dir()),
 		checkHost(ctx, e),
 		checkDisk(string(e.Home)),
-		checkBoundary(env),
+		checkBoundary(),
 		checkServer(ctx, env),
 	}
 	if envErr == nil {
@@ -94,12 +94,8 @@ func checkDisk(dir string) localapi.Check {
 	return verdict("disk", err, fmt.Sprintf("%.1f GiB free", float64(free)/(1<<30)))
 }
 
-func checkBoundary(env enrollment.Env) localapi.Check {
-	c := localapi.Check{Name: "loopback boundary", OK: true, Detail: "model servers listen on " + llama.Host + " with a key of their own"}
-	if env[enrollment.EnvAllowRemote] == "1" {
-		c.OK, c.Detail, c.Fix = false, enrollment.EnvAllowRemote+"=1 allows model servers off loopback", "remove it from worker.env unless you mean it"
-	}
-	return c
+func checkBoundary() localapi.Check {
+	return localapi.Check{Name: "loopback boundary", OK: true, Detail: "model servers listen on " + llama.Host + " with a key of their own"}
 }
 
 func checkServer(ctx context.Context, env enrollment.Env) localapi.Check {

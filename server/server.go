@@ -30,7 +30,7 @@ import (
 const (
 	streamGrace   = 2 * time.Second  // for streams and parked requests to end by themselves
 	shutdownLimit = 20 * time.Second // for everything
-	keyUseEvery   = time.Minute
+	choresEvery   = time.Minute
 )
 
 // Run serves until ctx ends, then shuts down in order: no new work, streams and parked requests end,
@@ -79,7 +79,8 @@ type plane struct {
 	tasks *servertasks.Service
 	api   *api.API
 	ready atomic.Bool
-	flush func(ctx context.Context) error
+	// chores are what is done every minute beside the requests.
+	chores func(ctx context.Context) error
 }
 
 func build(c Config, db *store.DB, blobs *files.Store, pin string) *plane {
@@ -96,13 +97,16 @@ func build(c Config, db *store.DB, blobs *files.Store, pin string) *plane {
 		Auth: p.auth, Tasks: p.tasks, Fleet: fl, AI: serverai.New(db, p.tasks, fl, blobs, hub), Files: blobs, Hints: hub,
 		Meters: meters, Ready: p.isReady,
 	})
-	p.flush = func(ctx context.Context) error {
+	p.chores = func(ctx context.Context) error {
 		for {
-			if err := retry.Sleep(ctx, c.Clock, keyUseEvery); err != nil {
+			if err := retry.Sleep(ctx, c.Clock, choresEvery); err != nil {
 				return nil
 			}
 			if err := p.auth.Flush(ctx); err != nil && ctx.Err() == nil {
 				c.Logger.WarnContext(ctx, "record uses of keys", slog.Any("cause", err))
+			}
+			if _, err := blobs.Expire(ctx); err != nil && ctx.Err() == nil {
+				c.Logger.WarnContext(ctx, "drop abandoned uploads", slog.Any("cause", err))
 			}
 		}
 	}
@@ -125,11 +129,12 @@ func (p *plane) serve(ctx context.Context, c Config, listeners []net.Listener, s
 	for _, l := range listeners {
 		group.Go(func() error { return serveOn(srv, l) })
 	}
+	stopAdmin := p.serveAdmin(c.Data, group)
 	group.Go(func() error { return ignoreEnd(gctx, p.tasks.Run(gctx)) })
-	group.Go(func() error { return p.flush(gctx) })
+	group.Go(func() error { return p.chores(gctx) })
 	group.Go(func() error {
 		<-gctx.Done()
-		return p.shutDown(srv, stopRequests)
+		return errors.Join(stopAdmin(), p.shutDown(srv, stopRequests))
 	})
 	p.ready.Store(true)
 	if c.Listening != nil {
@@ -137,6 +142,19 @@ func (p *plane) serve(ctx context.Context, c Config, listeners []net.Listener, s
 	}
 	p.log.Info("serving", slog.String("listen", listeners[0].Addr().String()), slog.String("public", c.PublicURL))
 	return group.Wait()
+}
+
+// serveAdmin answers the admin socket. A folder that cannot hold a socket is no reason not to serve:
+// `interlock admin owner-token` then asks to stop the server first.
+func (p *plane) serveAdmin(data string, group *errgroup.Group) (stop func() error) {
+	l, err := listenAdmin(data)
+	if err != nil {
+		p.log.Warn("no admin socket: interlock admin owner-token works only while the server is stopped", slog.Any("cause", err))
+		return func() error { return nil }
+	}
+	srv := adminServer(p.auth, p.log)
+	group.Go(func() error { return serveOn(srv, l) })
+	return srv.Close
 }
 
 // shutDown ends what readers hold open, then lets the requests finish.

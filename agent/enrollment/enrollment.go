@@ -128,8 +128,7 @@ type Env map[string]string
 // The variables of the environment file.
 const (
 	envCredential  = "INTERLOCK_MACHINE_CREDENTIAL"
-	EnvLlamaServer = "LLAMA_SERVER"     // path of the llama-server to use
-	EnvAllowRemote = "LLM_ALLOW_REMOTE" // 1 lets a model server bind off loopback
+	EnvLlamaServer = "LLAMA_SERVER" // path of the llama-server to use
 )
 
 func (e Enrollment) envPath() string { return filepath.Join(e.Dir(), "worker.env") }
