@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net"
 	"os"
 	"path/filepath"
+	"strconv"
 	"time"
 
 	"interlock.sh/agent/enrollment"
@@ -20,8 +22,9 @@ import (
 )
 
 const (
-	skewLimit = 2 * time.Minute
-	lowDisk   = 5 << 30
+	skewLimit  = 2 * time.Minute
+	lowDisk    = 5 << 30
+	dialWithin = 300 * time.Millisecond
 )
 
 // Doctor checks the agent that runs, and what it serves.
@@ -31,6 +34,9 @@ func (a *Agent) Doctor(ctx context.Context, deep bool) []localapi.Check {
 	desired := a.desired
 	a.mu.Unlock()
 	checks = append(checks, checkFiles(a.host.cache, desired, deep)...)
+	for alias, port := range a.ports() {
+		checks = append(checks, checkBoundary(ctx, alias, port))
+	}
 	for _, d := range a.Report(ctx).Deployments {
 		c := localapi.Check{Name: "model " + d.Alias, OK: d.State.Serving(), Detail: d.State.String()}
 		if !c.OK {
@@ -41,6 +47,23 @@ func (a *Agent) Doctor(ctx context.Context, deep bool) []localapi.Check {
 	return checks
 }
 
+// ports are where model servers listen, by alias.
+func (a *Agent) ports() map[string]int {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	out := map[string]int{}
+	for _, s := range a.serves {
+		s.mu.Lock()
+		if s.child != nil {
+			if st := s.child.Status(); st.Port > 0 {
+				out[s.want.Alias] = st.Port
+			}
+		}
+		s.mu.Unlock()
+	}
+	return out
+}
+
 // Doctor checks what can be checked of an enrollment whether or not its agent runs.
 func Doctor(ctx context.Context, e enrollment.Enrollment, version string) []localapi.Check {
 	env, envErr := e.Env()
@@ -49,7 +72,6 @@ func Doctor(ctx context.Context, e enrollment.Enrollment, version string) []loca
 		checkFolder(e.Dir()),
 		checkHost(ctx, e),
 		checkDisk(string(e.Home)),
-		checkBoundary(),
 		checkServer(ctx, env),
 	}
 	if envErr == nil {
@@ -94,8 +116,28 @@ func checkDisk(dir string) localapi.Check {
 	return verdict("disk", err, fmt.Sprintf("%.1f GiB free", float64(free)/(1<<30)))
 }
 
-func checkBoundary() localapi.Check {
-	return localapi.Check{Name: "loopback boundary", OK: true, Detail: "model servers listen on " + llama.Host + " with a key of their own"}
+// checkBoundary proves that a model server cannot be reached from off this machine: nothing may answer on
+// its port at any address of the machine but loopback.
+func checkBoundary(ctx context.Context, alias string, port int) localapi.Check {
+	name := "boundary " + alias
+	addrs, err := net.InterfaceAddrs()
+	if err != nil {
+		return verdict(name, fmt.Errorf("list addresses: %w", err), "")
+	}
+	dial := net.Dialer{Timeout: dialWithin}
+	for _, a := range addrs {
+		ip, _, err := net.ParseCIDR(a.String())
+		if err != nil || ip.IsLoopback() || ip.IsLinkLocalUnicast() {
+			continue
+		}
+		c, err := dial.DialContext(ctx, "tcp", net.JoinHostPort(ip.String(), strconv.Itoa(port)))
+		if err == nil {
+			_ = c.Close()
+			return verdict(name, fault.New(fault.Conflict, "port %d answers at %s: the model server could be reached from outside", port, ip).
+				WithHint("remove what makes it listen there from the deployment's arguments"), "")
+		}
+	}
+	return verdict(name, nil, fmt.Sprintf("port %d answers on %s only", port, llama.Host))
 }
 
 func checkServer(ctx context.Context, env enrollment.Env) localapi.Check {
