@@ -115,8 +115,9 @@ func (s *Service) leaseTo(ctx context.Context, c Caller, req tasks.ClaimRequest)
 		if err != nil {
 			return err
 		}
+		size := 0
 		for i, l := range line {
-			if i >= n {
+			if i >= n || size >= maxAnswer {
 				left = append(left, l.key)
 				break
 			}
@@ -125,6 +126,7 @@ func (s *Service) leaseTo(ctx context.Context, c Caller, req tasks.ClaimRequest)
 				return err
 			}
 			got = append(got, a)
+			size += len(a.Input)
 		}
 		return o.seen(w, w.held+len(got))
 	})

@@ -17,6 +17,9 @@ const (
 	MaxPage     = 500
 )
 
+// maxAnswer is about how many bytes of payload one answer carries; what is left comes with the next.
+const maxAnswer = 4 << 20
+
 // Filter narrows List; zero fields do not.
 type Filter struct {
 	State  tasks.State
@@ -107,7 +110,8 @@ func pageSize(asked, standard int) (int, error) {
 	return asked, nil
 }
 
-// Journal reads entries after a cursor, in order. A limit of 0 is MaxPage.
+// Journal reads entries after a cursor, in order. A limit of 0 is MaxPage. A page with much data is
+// shorter; the journal is read to its end when a page is empty.
 func (s *Service) Journal(ctx context.Context, project, id string, after int64, limit int) (tasks.Journal, error) {
 	if after < 0 {
 		return tasks.Journal{}, fault.New(fault.Invalid, "after is %d; a cursor is not negative", after).WithField("after")
@@ -123,7 +127,7 @@ func (s *Service) Journal(ctx context.Context, project, id string, after int64, 
 		return tasks.Journal{}, wrap("read journal", err)
 	}
 	rows, err := q.Query(`SELECT seq, at, kind, attempt_id, data FROM journal WHERE task_id = $1 AND seq > $2 ORDER BY seq LIMIT $3`, id, after, limit)
-	entries, err := store.All(rows, err, scanEntry)
+	entries, err := upTo(maxAnswer, rows, err)
 	if err != nil {
 		return tasks.Journal{}, wrap("read journal", err)
 	}
@@ -134,6 +138,24 @@ func (s *Service) Journal(ctx context.Context, project, id string, after int64, 
 		j.Entries = []tasks.Entry{}
 	}
 	return j, nil
+}
+
+// upTo reads entries until their data passes a size, so that a page of long chunks stays an answer that
+// a client takes.
+func upTo(limit int, rows *store.Rows, err error) (entries []tasks.Entry, _ error) {
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close() //nolint:errcheck // Err below has the error of reading; nothing was written
+	for size := 0; size < limit && rows.Next(); {
+		e, err := scanEntry(rows)
+		if err != nil {
+			return nil, err
+		}
+		size += len(e.Data)
+		entries = append(entries, e)
+	}
+	return entries, rows.Err()
 }
 
 func scanEntry(row store.Scanner) (tasks.Entry, error) {

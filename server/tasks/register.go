@@ -16,7 +16,7 @@ import (
 // Bounds of a registration.
 const (
 	MaxHandlers   = 100
-	MaxPools      = 16
+	MaxPools      = 64
 	MaxConcurrent = 10_000
 )
 
@@ -107,7 +107,8 @@ func (s *Service) Register(ctx context.Context, c Caller, req tasks.RegisterRequ
 		return tasks.RegisterResponse{}, err
 	}
 	slices.Sort(req.Pools)
-	req.Pools = slices.Compact(req.Pools)
+	req.Pools = append([]string{}, slices.Compact(req.Pools)...) // lists that are read back as lists, not as null
+	req.Handlers = append([]tasks.Handler{}, req.Handlers...)
 	err := s.write(ctx, store.LaneAdmit, "register worker", func(o *op) error {
 		_, err := o.tx.Exec(`INSERT INTO workers (project, worker_id, machine, handlers, pools, max_concurrent, running, draining,
 			version, registered_at, last_seen) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $10)
