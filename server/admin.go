@@ -1,0 +1,182 @@
+package server
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"interlock.sh/fault"
+	"interlock.sh/internal/clock"
+	"interlock.sh/server/auth"
+	"interlock.sh/server/store"
+)
+
+// The admin socket is how the operator, on the server's machine and as its user, reaches a server that
+// runs: the database is locked by it, so nobody else can write there. File permissions are its only
+// credential.
+
+const (
+	adminSocket     = "admin.sock"
+	maxSocketPath   = 100 // below the 104 bytes that macOS allows
+	adminTimeout    = 10 * time.Second
+	ownerTokenRoute = "/owner-token"
+)
+
+// ownerToken is the answer of POST /owner-token.
+type ownerToken struct {
+	Token string `json:"token"`
+}
+
+// NewOwnerToken makes an owner token for the control plane of a data folder: through the server that runs
+// on it, or in its database when none does. Tokens that were not used before end.
+func NewOwnerToken(ctx context.Context, data string, c clock.Clock) (string, error) {
+	// Opening makes what is missing: a token of a fresh, empty control plane would help nobody.
+	if entries, err := os.ReadDir(data); err != nil || len(entries) == 0 {
+		return "", fault.New(fault.NotFound, "%s holds no control plane", data).WithField("data").
+			WithHint("name the folder that `interlock serve --data` uses")
+	}
+	token, err := askServer(ctx, data)
+	if err == nil || !errors.Is(err, errNoServer) {
+		return token, err
+	}
+	db, err := store.Open(ctx, store.Options{Dir: data, Clock: c})
+	if err != nil {
+		return "", err
+	}
+	token, err = auth.New(db).NewOwnerToken(ctx)
+	return token, errors.Join(err, closing(db.Close))
+}
+
+var errNoServer = errors.New("no server answers on the admin socket")
+
+// askServer asks the server that runs on a data folder; errNoServer when none does.
+func askServer(ctx context.Context, data string) (string, error) {
+	path, err := adminPath(data)
+	if err != nil {
+		return "", err
+	}
+	dial := func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return (&net.Dialer{}).DialContext(ctx, "unix", path)
+	}
+	transport := &http.Transport{DialContext: dial, DisableKeepAlives: true}
+	ctx, cancel := context.WithTimeout(ctx, adminTimeout)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://admin"+ownerTokenRoute, nil)
+	if err != nil {
+		return "", err
+	}
+	resp, err := transport.RoundTrip(req)
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ECONNREFUSED) {
+		return "", errNoServer
+	}
+	if err != nil {
+		return "", fault.Wrap(err, fault.Unavailable, "the server on %s does not answer at %s: %v", data, path, err).WithHint("run this as the server's user")
+	}
+	defer resp.Body.Close() //nolint:errcheck // read only
+	b, err := io.ReadAll(io.LimitReader(resp.Body, 1<<20))
+	if err != nil {
+		return "", fmt.Errorf("read answer of %s: %w", path, err)
+	}
+	var answer struct {
+		ownerToken
+		Error *fault.Error `json:"error"`
+	}
+	if err := json.Unmarshal(b, &answer); err != nil {
+		return "", fmt.Errorf("read answer of %s: %w", path, err)
+	}
+	if answer.Error != nil {
+		return "", answer.Error
+	}
+	return answer.Token, nil
+}
+
+// adminPath is where the admin socket of a data folder stands: in it, or where that path is too long for
+// a socket, under a short name in a folder of this user's.
+func adminPath(data string) (string, error) {
+	abs, err := filepath.Abs(data)
+	if err != nil {
+		return "", err
+	}
+	if real, err := filepath.EvalSymlinks(abs); err == nil {
+		abs = real
+	}
+	path := filepath.Join(abs, adminSocket)
+	if len(path) <= maxSocketPath {
+		return path, nil
+	}
+	sum := sha256.Sum256([]byte(abs))
+	dir := filepath.Join("/tmp", fmt.Sprintf("interlock-%d", os.Getuid())) // not TMPDIR: both sides must agree
+	return filepath.Join(dir, hex.EncodeToString(sum[:8])+".sock"), nil
+}
+
+// listenAdmin opens the admin socket. The caller holds the lock of the data folder, so a socket that is
+// there already belongs to nobody.
+func listenAdmin(data string) (net.Listener, error) {
+	path, err := adminPath(data)
+	if err != nil {
+		return nil, err
+	}
+	if filepath.Base(path) != adminSocket {
+		if err := privateFolder(filepath.Dir(path)); err != nil {
+			return nil, err
+		}
+	}
+	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	l, err := net.Listen("unix", path)
+	if err != nil {
+		return nil, err
+	}
+	if err := os.Chmod(path, 0o600); err != nil {
+		return nil, errors.Join(err, l.Close())
+	}
+	return l, nil
+}
+
+// privateFolder makes a folder that only this user can enter, or refuses the one that is there.
+func privateFolder(dir string) error {
+	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	info, err := os.Lstat(dir)
+	if err != nil {
+		return err
+	}
+	owner, known := info.Sys().(*syscall.Stat_t)
+	if !info.IsDir() || info.Mode().Perm()&0o022 != 0 || !known || int(owner.Uid) != os.Getuid() {
+		return fmt.Errorf("%s is not a folder that only this user writes to", dir)
+	}
+	return nil
+}
+
+// adminServer answers the admin socket.
+func adminServer(a *auth.Service, log *slog.Logger) *http.Server {
+	mux := http.NewServeMux()
+	mux.HandleFunc("POST "+ownerTokenRoute, func(w http.ResponseWriter, r *http.Request) {
+		token, err := a.NewOwnerToken(r.Context())
+		w.Header().Set("Content-Type", "application/json")
+		if err != nil {
+			e := fault.Of(err)
+			log.ErrorContext(r.Context(), "make owner token", slog.Any("cause", err))
+			w.WriteHeader(e.Code.Status())
+			_ = json.NewEncoder(w).Encode(map[string]any{"error": e}) // the asker is gone: nobody is left to tell
+			return
+		}
+		log.InfoContext(r.Context(), "a new owner token was made through the admin socket")
+		_ = json.NewEncoder(w).Encode(ownerToken{token}) // as above
+	})
+	return &http.Server{Handler: mux, ReadHeaderTimeout: adminTimeout, ReadTimeout: adminTimeout, WriteTimeout: adminTimeout}
+}
