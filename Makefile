@@ -30,8 +30,8 @@ build: ## build bin/interlock and bin/interlock-tui for this machine
 test: ## the one test command: everything that continuous integration runs
 	@packaging/dev/stages.sh setup shellcheck vet unit race e2e dist lint
 
-demo: setup ## the main job on real parts, from install to answer (KEEP=1 leaves it running)
-	@bash packaging/dev/demo.sh
+demo: ## the main job on real parts, from install to answer (KEEP=1 leaves it running)
+	@packaging/dev/demo.sh
 
 bench: setup ## the measurements of docs/PERFORMANCE.md
 	@bash packaging/dev/bench.sh
