@@ -204,7 +204,7 @@ ask_openai() {
   inside env PYTHONPATH="$openai" OPENAI_BASE_URL="$url/v1" OPENAI_API_KEY="$key" \
     python3 "$here/openai-demo.py" "$alias" "$prompt" "$max_tokens"
 }
-printf '\n  %sThe same question, by OpenAI’s client at %s/v1%s\n' "$bold" "$url" "$plain"
+printf '\n  %sThe same question, by the OpenAI client at %s/v1%s\n' "$bold" "$url" "$plain"
 step OpenAI
 clear_line
 streaming ask_openai
