@@ -56,7 +56,13 @@ func (a *app) serve(ctx context.Context, flags serveFlags) (err error) {
 	if c.TrustedProxies, err = prefixes(flags.trustedProxies); err != nil {
 		return err
 	}
-	c.Listening = func(base string) { a.say("listening on %s", base) }
+	c.Listening = func(base, pin string) {
+		a.say("listening on %s", base)
+		if pin != "" {
+			a.say("pin %s", pin)
+			a.note("machines and people know this server by its pin: interlock login --api %s --pin %s", base, pin)
+		}
+	}
 	c.OwnerToken = func(token string) {
 		a.say("owner token: %s", token)
 		a.note("the owner token works once, within 24 hours: give it to `interlock login`. It is not shown again")

@@ -29,8 +29,9 @@ type Config struct {
 	Logger         *slog.Logger
 	Clock          clock.Clock
 
-	// Listening is called once with the base URL as soon as requests are answered.
-	Listening func(base string)
+	// Listening is called once, as soon as requests are answered, with the base URL and the pin of a
+	// self-signed server ("" otherwise).
+	Listening func(base, pin string)
 	// OwnerToken is called once with the owner token of a first start.
 	OwnerToken func(token string)
 }

@@ -79,13 +79,14 @@ type plane struct {
 	tasks *servertasks.Service
 	api   *api.API
 	ready atomic.Bool
+	pin   string // of a self-signed server
 	// chores are what is done every minute beside the requests.
 	chores func(ctx context.Context) error
 }
 
 func build(c Config, db *store.DB, blobs *files.Store, pin string) *plane {
 	hub := &hints.Hub{}
-	p := &plane{log: c.Logger, auth: auth.New(db)}
+	p := &plane{log: c.Logger, auth: auth.New(db), pin: pin}
 	p.tasks = servertasks.New(servertasks.Options{DB: db, Clock: c.Clock, Logger: c.Logger, Lease: c.Lease})
 	fl := serverfleet.New(db, blobs, hub)
 	meters := api.NewMeters()
@@ -138,7 +139,7 @@ func (p *plane) serve(ctx context.Context, c Config, listeners []net.Listener, s
 	})
 	p.ready.Store(true)
 	if c.Listening != nil {
-		c.Listening(baseURL(c.secure(), c.Listen, listeners[0].Addr()))
+		c.Listening(baseURL(c.secure(), c.Listen, listeners[0].Addr()), p.pin)
 	}
 	p.log.Info("serving", slog.String("listen", listeners[0].Addr().String()), slog.String("public", c.PublicURL))
 	return group.Wait()

@@ -74,7 +74,7 @@ func (p *Plane) run() string {
 		p.o.Change(&c)
 	}
 	c.OwnerToken = func(s string) { secret = s }
-	c.Listening = func(base string) { bases <- base }
+	c.Listening = func(base, _ string) { bases <- base }
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- server.Run(ctx, c) }()
