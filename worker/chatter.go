@@ -83,10 +83,11 @@ func (c *chatter) lastWords(ctx context.Context) {
 		c.mu.Unlock()
 		return
 	}
-	c.idle = make(chan struct{})
+	idle := make(chan struct{})
+	c.idle = idle
 	c.mu.Unlock()
 	select {
-	case <-c.idle:
+	case <-idle:
 	case <-c.at.w.clock.After(lastWordsWait):
 	case <-ctx.Done():
 	}

@@ -6,7 +6,6 @@ import (
 	"log/slog"
 	"time"
 
-	"interlock.sh/client"
 	"interlock.sh/fault"
 	"interlock.sh/internal/retry"
 	"interlock.sh/tasks"
@@ -101,9 +100,7 @@ func (w *Worker) settle(ctx context.Context, r *record, s *stream) (taken bool) 
 		case tryAgain:
 			w.log.Debug("report the end of an attempt", slog.String("task", r.ref().TaskID), slog.Any("cause", err))
 		}
-		if retry.Sleep(ctx, w.clock, back.Next(client.RetryAfter(err))) != nil {
-			return false
-		}
+		w.pause(ctx, &back, err)
 	}
 }
 

@@ -25,9 +25,10 @@ type renewal struct {
 
 // lease is how long an attempt is ours, by our clock. Worker.mu guards it.
 type lease struct {
-	renew time.Time
-	end   time.Time
-	lost  bool
+	length time.Duration
+	renew  time.Time
+	end    time.Time
+	lost   bool
 }
 
 // leaseFrom counts a lease from when it was asked for, so that the control plane's ends later. The
@@ -35,7 +36,7 @@ type lease struct {
 func leaseFrom(asked time.Time, ms int64) lease {
 	d := cmp.Or(time.Duration(ms)*time.Millisecond, tasks.Lease)
 	third := d / 3
-	return lease{renew: asked.Add(third - time.Duration(rand.Int64N(int64(third/10)+1))), end: asked.Add(d)}
+	return lease{length: d, renew: asked.Add(third - time.Duration(rand.Int64N(int64(third/10)+1))), end: asked.Add(d)}
 }
 
 // expect makes sure that at is renewed in time. The caller holds mu.
@@ -103,12 +104,16 @@ func (w *Worker) renewAll(ctx context.Context, all []*attempt) error {
 		batch := all[:min(len(all), tasks.MaxBatch)]
 		all = all[len(batch):]
 		req := tasks.RenewRequest{WorkerID: w.o.WorkerID}
+		within := tasks.Lease
+		w.mu.Lock()
 		for _, at := range batch {
 			req.Attempts = append(req.Attempts, at.Ref)
+			within = min(within, at.lease.length)
 		}
+		w.mu.Unlock()
 		asked := w.clock.Now()
 		// A connection that died silently must not eat the whole lease.
-		try, cancel := context.WithTimeout(ctx, tasks.Lease/4)
+		try, cancel := context.WithTimeout(ctx, within/4)
 		got, err := w.transport.RenewTasks(try, req)
 		cancel()
 		if err != nil {
