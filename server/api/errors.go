@@ -101,6 +101,24 @@ func unknownRoute(r *http.Request) error {
 	return fault.New(fault.NotFound, "there is no %s %s", r.Method, r.URL.Path).WithHint("the API is described at /openapi.json")
 }
 
+// fromDetail words one finding of huma's: which field, and what is wrong with it.
+func fromDetail(d *huma.ErrorDetail) *fault.Error {
+	field, inBody := strings.CutPrefix(d.Location, "body")
+	if field = strings.TrimPrefix(field, "."); !inBody {
+		_, field, _ = strings.Cut(d.Location, ".") // query.limit, path.group
+	}
+	if m := humaMissing.FindStringSubmatch(d.Message); m != nil {
+		name := strings.TrimPrefix(field+"."+m[1], ".")
+		return fault.New(fault.Malformed, "%s is missing", name).WithField(name)
+	}
+	if field == "" {
+		return fault.New(fault.Malformed, "the body is not as it should be: %s", d.Message).WithField("body")
+	}
+	return fault.New(fault.Invalid, "%s: %s", field, d.Message).WithField(field)
+}
+
+var humaMissing = regexp.MustCompile(`^expected required property (\S+) to be present$`)
+
 var humaLimit = regexp.MustCompile(`limit=(\d+)`)
 
 // useCodedErrors makes huma speak our errors. huma's seam for this is a package variable; it is set
@@ -130,12 +148,7 @@ func fromHuma(status int, msg string, errs []error) *fault.Error {
 		for _, err := range errs {
 			var d *huma.ErrorDetail
 			if errors.As(err, &d) {
-				field := strings.TrimPrefix(strings.TrimPrefix(d.Location, "body."), "query.")
-				code := fault.Invalid
-				if field == "" || field == "body" {
-					field, code = "body", fault.Malformed
-				}
-				return fault.New(code, "%s: %s", field, d.Message).WithField(field)
+				return fromDetail(d)
 			}
 			return fault.New(fault.Malformed, "%s: %v", msg, err).WithField("body")
 		}

@@ -85,7 +85,7 @@ func TestWatchATask(t *testing.T) {
 	next(t, lines, "id: 2")
 	next(t, lines, "event: leased")
 	next(t, lines, "data: ")
-	p.clock.AwaitWaiters(1)
+	p.clock.AwaitWaiters(2) // it waited once before the claim, and waits again
 	p.clock.Advance(25 * time.Second)
 	next(t, lines, ":") // a comment keeps the connection alive
 	p.must(t, "worker", "POST", "/api/workers/complete", tasks.CompleteRequest{Completions: []tasks.Completion{{Ref: got.Attempts[0].Ref}}}, nil)
