@@ -54,7 +54,7 @@ func (s *Service) Stream(ctx context.Context, project, id string, from Position)
 
 type streamReader struct {
 	s       *Service
-	ctx     context.Context //nolint:containedctx // lives as long as the one call of Stream
+	ctx     context.Context // of the one call of Stream that the reader lives for
 	id      string
 	changed <-chan struct{}
 	yield   func(StreamEvent, error) bool

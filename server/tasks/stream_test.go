@@ -186,6 +186,49 @@ func TestAStreamAfterARestartGoesOnFromTheJournal(t *testing.T) {
 	}
 }
 
+// Whatever a reader holds already, it gets the rest: of a stream that is being written, whose oldest
+// bytes memory no longer has, and of one that ended.
+func TestAReaderMayBeginAnywhere(t *testing.T) {
+	p := newPlane(t)
+	a := p.one(tasks.Pure, tasks.SubmitRequest{})
+	var whole strings.Builder
+	for i := range 80 {
+		part := strings.Repeat(string(rune('a'+i%26)), 4096)
+		if _, err := p.delta(a, whole.Len(), part); err != nil {
+			t.Fatal(err)
+		}
+		whole.WriteString(part)
+		want := int64(whole.Len())
+		eventually(t, "a chunk by size", func() bool {
+			d, err := p.delta(a, 0, "")
+			return err == nil && d.DurableTo == want
+		})
+	}
+	rest := func(from int) string {
+		var b strings.Builder
+		for e, err := range p.core.Stream(context.Background(), project, a.TaskID, servertasks.Position{Attempt: 1, Offset: int64(from)}) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			b.WriteString(e.Text)
+			if b.Len() >= whole.Len()-from {
+				break
+			}
+		}
+		return b.String()
+	}
+	for _, ended := range []bool{false, true} {
+		for _, from := range []int{0, 1, 4095, 4096, 4097, whole.Len() / 2, whole.Len() - 4097, whole.Len() - 4096, whole.Len() - 1} {
+			if got := rest(from); got != whole.String()[from:] {
+				t.Fatalf("from %d (ended %v): %d bytes, want %d", from, ended, len(got), whole.Len()-from)
+			}
+		}
+		if !ended {
+			p.complete(a, `1`, int64(whole.Len()))
+		}
+	}
+}
+
 func TestAnOverlapThatDiffersIsRefused(t *testing.T) {
 	p := newPlane(t)
 	a := p.one(tasks.Pure, tasks.SubmitRequest{})
