@@ -42,7 +42,11 @@ func (e *outcomeError) Unwrap() error { return e.cause }
 // Retryable is a failure after which the task may run again, if its policy and the handler's declared
 // effect safety permit that too.
 func Retryable(err error) error {
-	return &outcomeError{message: err.Error(), retryable: true, cause: err}
+	e := &outcomeError{message: err.Error(), retryable: true, cause: err}
+	if said := (*outcomeError)(nil); errors.As(err, &said) {
+		e.code, e.unknown = said.code, said.unknown // an unknown outcome stays one
+	}
+	return e
 }
 
 // Unknown says that an effect may have happened and cannot be proved. The task is never repeated.
