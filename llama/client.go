@@ -12,7 +12,6 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"interlock.sh/fault"
 )
@@ -39,11 +38,12 @@ func NewClient(base, key string) *Client {
 	c := &Client{base: strings.TrimRight(base, "/"), key: key, conns: map[net.Conn]struct{}{}}
 	c.http = &http.Client{
 		Transport: &http.Transport{
-			Proxy:               nil,
-			DialContext:         c.dial,
-			DisableCompression:  true,
-			MaxIdleConnsPerHost: 8,
-			IdleConnTimeout:     30 * time.Second,
+			Proxy:              nil,
+			DialContext:        c.dial,
+			DisableCompression: true,
+			// After a streamed answer llama-server closes the connection, though it promised to keep it:
+			// the next request on it would meet the end of it. A new one on this machine costs 0.1 ms.
+			DisableKeepAlives: true,
 		},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}

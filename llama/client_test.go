@@ -239,6 +239,31 @@ func TestCloseStreamsEndsThemAndRefusesNewOnes(t *testing.T) {
 	}
 }
 
+// TestAConnectionClosedAfterAStreamIsNotUsedAgain: llama-server promises to keep the connection open and
+// closes it after each streamed answer.
+func TestAConnectionClosedAfterAStreamIsNotUsedAgain(t *testing.T) {
+	c := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		conn, _, err := http.NewResponseController(w).Hijack()
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		_, _ = io.WriteString(conn, "HTTP/1.1 200 OK\r\nKeep-Alive: timeout=5, max=100\r\nTransfer-Encoding: chunked\r\n\r\n4\r\ndone\r\n0\r\n\r\n")
+		_ = conn.Close()
+	})
+	for range 50 {
+		res, err := c.Chat(t.Context(), []byte(`{}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if b, err := io.ReadAll(res.Body); err != nil || string(b) != "done" {
+			t.Fatalf("%q, %v", b, err)
+		}
+		_ = res.Body.Close()
+	}
+}
+
 func TestClientUsesNoProxy(t *testing.T) {
 	t.Setenv("HTTP_PROXY", "http://127.0.0.1:1")
 	t.Setenv("http_proxy", "http://127.0.0.1:1")

@@ -29,8 +29,11 @@ type round struct {
 // streams at once.
 func Through(ctx context.Context, through, direct rig.Door, streams, rounds int) ([]report.Row, error) {
 	asker := &asker{doors: [2]rig.Door{through, direct}}
-	for i := range asker.clients { // a connection a stream stays open, as those of a real caller do
-		asker.clients[i] = &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: rig.Slots, DisableCompression: true}}
+	for i := range asker.clients {
+		asker.clients[i] = &http.Client{Transport: &http.Transport{
+			MaxIdleConnsPerHost: rig.Slots, DisableCompression: true,
+			DisableKeepAlives: i == 1, // llama-server closes the connection after a stream, whatever it says
+		}}
 		defer asker.clients[i].CloseIdleConnections()
 	}
 	var seen [2][]round
