@@ -50,6 +50,27 @@ func (h *harness) hint(kind string) {
 	h.settle(cmd)
 }
 
+// settled is what a put off read brings once the settling time is over, and not before.
+func (h *harness) settled(later tea.Cmd) tea.Msg {
+	h.t.Helper()
+	if later == nil {
+		h.t.Fatal("nothing was put off")
+	}
+	got, waiting := make(chan tea.Msg, 1), make(chan struct{})
+	go func() { got <- later() }()
+	go func() {
+		h.clock.AwaitWaiters(1)
+		close(waiting)
+	}()
+	select {
+	case <-got:
+		h.t.Fatal("a read that should wait did not")
+	case <-waiting:
+	}
+	h.clock.Advance(settle)
+	return <-got
+}
+
 // press sends keys, named as bubbletea names them, and carries out what they ask for.
 func (h *harness) press(keys ...string) *harness {
 	for _, k := range keys {

@@ -250,11 +250,7 @@ func TestStormOfHintsIsFewReads(t *testing.T) {
 	if b.Reads != before {
 		t.Fatalf("%d reads before the hints settled", b.Reads-before)
 	}
-	got := make(chan tea.Msg)
-	go func() { got <- later() }()
-	h.clock.AwaitWaiters(1)
-	h.clock.Advance(settle)
-	_, cmd := h.Update(<-got)
+	_, cmd := h.Update(h.settled(later))
 	if h.settle(cmd); b.Reads != before+1 {
 		t.Errorf("a thousand hints were %d reads", b.Reads-before)
 	}
@@ -268,11 +264,7 @@ func TestHintDuringAReadIsNotLost(t *testing.T) {
 		t.Fatal("two reads of one thing at a time")
 	}
 	_, later := h.Update(first())
-	got := make(chan tea.Msg)
-	go func() { got <- later() }()
-	h.clock.AwaitWaiters(1)
-	h.clock.Advance(settle)
-	if _, cmd := h.Update(<-got); cmd == nil {
+	if _, cmd := h.Update(h.settled(later)); cmd == nil {
 		t.Error("the hint was lost")
 	}
 }
