@@ -14,31 +14,6 @@ import (
 	"interlock.sh/worker"
 )
 
-func TestCompletionsThatPileUpShareARequest(t *testing.T) {
-	p := newFake(t)
-	answer := make(chan struct{})
-	p.onComplete = func(_ context.Context, req tasks.CompleteRequest) (tasks.CompleteResponse, error) {
-		<-answer
-		return completed(req), nil
-	}
-	var ended atomic.Int32
-	_, end := p.run(worker.Options{MaxConcurrent: 20}, tasks.Pure, func(context.Context, *worker.Task) (any, error) {
-		ended.Add(1)
-		return "x", nil
-	})
-	p.add("default", 20)
-	p.until("all claimed", func() bool { return len(p.queue) == 0 })
-	p.until("all handlers' ends", func() bool { return ended.Load() == 20 })
-	close(answer)
-	p.until("all ends", func() bool { return len(p.completedIDs()) == 20 })
-	if err := end(); err != nil {
-		t.Fatal(err)
-	}
-	if n := len(p.completions); n > 10 {
-		t.Errorf("%d requests for 20 completions that were ready together", n)
-	}
-}
-
 func TestOneBadCompletionDoesNotSpoilItsBatch(t *testing.T) {
 	p := newFake(t)
 	hold := make(chan struct{})

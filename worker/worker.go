@@ -121,7 +121,7 @@ func New(transport Transport, o Options) (*Worker, error) {
 		handlers: map[handlerKey]handler{}, pools: map[string]*pool{}, held: map[string]*attempt{},
 		poked: make(chan struct{}),
 		again: make(chan struct{}, 1), kick: make(chan struct{}, 1), hinted: make(chan struct{}, 1),
-		completions: make(chan sending),
+		completions: make(chan sending, tasks.MaxBatch),
 	}
 	if o.Spool != "" {
 		var err error
