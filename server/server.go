@@ -87,7 +87,7 @@ type plane struct {
 func build(c Config, db *store.DB, blobs *files.Store, pin string) *plane {
 	hub := &hints.Hub{}
 	p := &plane{log: c.Logger, auth: auth.New(db), pin: pin}
-	p.tasks = servertasks.New(servertasks.Options{DB: db, Clock: c.Clock, Logger: c.Logger, Lease: c.Lease})
+	p.tasks = servertasks.New(servertasks.Options{DB: db, Clock: c.Clock, Logger: c.Logger, Lease: c.Lease, Hints: hub})
 	fl := serverfleet.New(db, blobs, hub)
 	meters := api.NewMeters()
 	meters.Count(p.tasks, fl)

@@ -2,7 +2,6 @@ package api
 
 import (
 	"net/http"
-	"strings"
 
 	"interlock.sh/access"
 	"interlock.sh/server/hints"
@@ -14,45 +13,59 @@ func (a *API) projectEvents(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	changed, cancel := a.Tasks.SubscribeProject(project)
-	defer cancel()
-	return a.hint(w, r, a.Hints.Subscribe(hints.Machines(project), hints.Runs(project)), changed, "tasks")
+	machines, stopMachines := a.Hints.Subscribe(hints.Machines(project))
+	defer stopMachines()
+	runs, stopRuns := a.Hints.Subscribe(hints.Runs(project))
+	defer stopRuns()
+	tasks, stopTasks := a.Tasks.SubscribeProject(project)
+	defer stopTasks()
+	return a.hint(w, r, source{"machines", machines}, source{"runs", runs}, source{"tasks", tasks})
 }
 
 // workerEvents wakes a worker: "work" when a claim or a renewal may bring something, "desired" when a
 // machine's desired state changed.
 func (a *API) workerEvents(w http.ResponseWriter, r *http.Request) error {
 	p := caller(r.Context())
-	topics, worker := []string{}, r.URL.Query().Get("worker")
+	worker := r.URL.Query().Get("worker")
+	var desired source
 	if p.Kind == access.Machine {
-		topics, worker = append(topics, hints.Machine(p.Machine)), p.Machine
+		worker = p.Machine
+		changed, stop := a.Hints.Subscribe(hints.Machine(p.Machine))
+		defer stop()
+		desired = source{"desired", changed}
 	}
-	changed, cancel := a.Tasks.SubscribeWorker(p.Project, worker)
-	defer cancel()
-	return a.hint(w, r, a.Hints.Subscribe(topics...), changed, "work")
+	work, stop := a.Tasks.SubscribeWorker(p.Project, worker)
+	defer stop()
+	return a.hint(w, r, source{"work", work}, desired)
 }
 
-// hint streams the kinds of the subscription's topics, and name at each change, until either side ends.
-func (a *API) hint(w http.ResponseWriter, r *http.Request, sub *hints.Sub, changed <-chan struct{}, name string) error {
-	defer sub.Close()
+// source is what a stream of hints speaks of: the name of its event, and the channel that says when.
+type source struct {
+	name    string
+	changed <-chan struct{}
+}
+
+// hint streams an event of a source's name at each change, of three sources at most, until either side
+// ends.
+func (a *API) hint(w http.ResponseWriter, r *http.Request, sources ...source) error {
 	s, err := openStream(w)
 	if err != nil {
 		return err
 	}
+	var of [3]source // one that is not given has no channel, and never comes
+	copy(of[:], sources)
 	for {
 		select {
 		case <-r.Context().Done():
 			return nil
 		case <-a.closing:
 			return nil
-		case <-changed:
-			err = s.event("", name, struct{}{})
-		case <-sub.Wake():
-			for _, topic := range sub.Take() {
-				if err == nil {
-					err = s.event("", eventName(topic), struct{}{})
-				}
-			}
+		case <-of[0].changed:
+			err = s.event("", of[0].name, struct{}{})
+		case <-of[1].changed:
+			err = s.event("", of[1].name, struct{}{})
+		case <-of[2].changed:
+			err = s.event("", of[2].name, struct{}{})
 		case <-a.info.Clock.After(heartbeat):
 			err = s.comment("still here")
 		}
@@ -60,13 +73,4 @@ func (a *API) hint(w http.ResponseWriter, r *http.Request, sub *hints.Sub, chang
 			return nil // the reader is gone; it reads again when it comes back
 		}
 	}
-}
-
-// eventName is the kind of a topic as readers know it.
-func eventName(topic string) string {
-	kind, _, _ := strings.Cut(topic, "/")
-	if kind == "machine" {
-		return "desired"
-	}
-	return kind
 }

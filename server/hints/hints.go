@@ -7,88 +7,66 @@ import "sync"
 
 // Hub hands hints from publishers to subscribers inside one process. The zero value is ready.
 type Hub struct {
-	mu   sync.Mutex
-	subs map[string]map[*Sub]bool
+	mu  sync.Mutex
+	all map[string]map[chan struct{}]struct{}
 }
 
-// Sub receives the hints of its topics, merged: the newest topic set wins nothing, each is kept once.
-type Sub struct {
-	hub    *Hub
-	topics []string
-	wake   chan struct{}
-
-	mu      sync.Mutex
-	pending []string
+// Subscribe gives a channel that is signalled when something of the topic changed, until cancel is
+// called. The channel holds one hint at most, so that no publisher ever waits for a reader.
+func (h *Hub) Subscribe(topic string) (changed <-chan struct{}, cancel func()) {
+	ch := make(chan struct{}, 1)
+	return ch, h.Join(topic, ch)
 }
 
-// Subscribe starts receiving hints of the topics. Close it.
-func (h *Hub) Subscribe(topics ...string) *Sub {
-	s := &Sub{hub: h, topics: topics, wake: make(chan struct{}, 1)}
+// Join signals a channel of the caller's, which must hold one, for one more topic.
+func (h *Hub) Join(topic string, ch chan struct{}) (leave func()) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.subs == nil {
-		h.subs = map[string]map[*Sub]bool{}
+	if h.all == nil {
+		h.all = map[string]map[chan struct{}]struct{}{}
 	}
+	if h.all[topic] == nil {
+		h.all[topic] = map[chan struct{}]struct{}{}
+	}
+	h.all[topic][ch] = struct{}{}
+	return func() {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		delete(h.all[topic], ch)
+		if len(h.all[topic]) == 0 {
+			delete(h.all, topic)
+		}
+	}
+}
+
+// Publish hints at topics. It never blocks.
+func (h *Hub) Publish(topics ...string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
 	for _, t := range topics {
-		if h.subs[t] == nil {
-			h.subs[t] = map[*Sub]bool{}
-		}
-		h.subs[t][s] = true
-	}
-	return s
-}
-
-// Publish wakes the subscribers of a topic. It never blocks.
-func (h *Hub) Publish(topic string) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	for s := range h.subs[topic] {
-		s.add(topic)
-	}
-}
-
-func (s *Sub) add(topic string) {
-	s.mu.Lock()
-	known := false
-	for _, t := range s.pending {
-		known = known || t == topic
-	}
-	if !known {
-		s.pending = append(s.pending, topic)
-	}
-	s.mu.Unlock()
-	select {
-	case s.wake <- struct{}{}:
-	default:
-	}
-}
-
-// Wake is signalled when Take has something.
-func (s *Sub) Wake() <-chan struct{} { return s.wake }
-
-// Take returns the topics that were hinted at since the last Take, each once.
-func (s *Sub) Take() []string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	t := s.pending
-	s.pending = nil
-	return t
-}
-
-// Close stops receiving.
-func (s *Sub) Close() {
-	s.hub.mu.Lock()
-	defer s.hub.mu.Unlock()
-	for _, t := range s.topics {
-		delete(s.hub.subs[t], s)
-		if len(s.hub.subs[t]) == 0 {
-			delete(s.hub.subs, t)
+		for ch := range h.all[t] {
+			select {
+			case ch <- struct{}{}:
+			default:
+			}
 		}
 	}
 }
 
-// The topics. A project's topic names what kind of thing changed in it.
-func Machine(id string) string       { return "machine/" + id }
+// Machine is the topic of one machine's desired state.
+func Machine(id string) string { return "machine/" + id }
+
+// Machines is the topic of a project's machines.
 func Machines(project string) string { return "machines/" + project }
-func Tasks(project string) string    { return "tasks/" + project }
-func Runs(project string) string     { return "runs/" + project }
+
+// Runs is the topic of a project's AI runs.
+func Runs(project string) string { return "runs/" + project }
+
+// Tasks is the topic of a project's tasks and workers.
+func Tasks(project string) string { return "tasks/" + project }
+
+// Task is the topic of one task.
+func Task(id string) string { return "task/" + id }
+
+// Worker is the topic of what concerns one worker's attempts and registration.
+func Worker(project, worker string) string { return "worker/" + project + "/" + worker }

@@ -1,27 +1,30 @@
 package hints
 
-import (
-	"reflect"
-	"testing"
-)
+import "testing"
 
 func TestHintsAreMergedAndOnlyOfTheTopic(t *testing.T) {
 	var h Hub
-	s := h.Subscribe("a", "b")
+	a, leaveA := h.Subscribe("a")
+	both := make(chan struct{}, 1)
+	leaveOne, leaveOther := h.Join("a", both), h.Join("b", both)
+	h.Publish("a", "c")
 	h.Publish("a")
-	h.Publish("a")
-	h.Publish("c")
+	for _, ch := range []<-chan struct{}{a, both} {
+		<-ch
+		if len(ch) != 0 {
+			t.Fatal("two hints were not merged")
+		}
+	}
 	h.Publish("b")
-	<-s.Wake()
-	if got := s.Take(); !reflect.DeepEqual(got, []string{"a", "b"}) {
-		t.Fatalf("took %v, want a and b once each", got)
+	<-both
+	if len(a) != 0 {
+		t.Fatal("a hint of another topic came")
 	}
-	if got := s.Take(); got != nil {
-		t.Fatalf("a second Take had %v", got)
-	}
-	s.Close()
-	h.Publish("a")
-	if got := s.Take(); got != nil || len(h.subs) != 0 {
-		t.Fatalf("after Close: took %v, %d topics left", got, len(h.subs))
+	leaveA()
+	leaveOne()
+	leaveOther()
+	h.Publish("a", "b")
+	if len(a)+len(both) != 0 || len(h.all) != 0 {
+		t.Fatalf("after leaving: hints came, or %d topics are left", len(h.all))
 	}
 }

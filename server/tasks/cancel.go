@@ -3,6 +3,7 @@ package servertasks
 import (
 	"context"
 
+	"interlock.sh/server/hints"
 	"interlock.sh/server/store"
 	"interlock.sh/tasks"
 )
@@ -49,7 +50,7 @@ func (o *op) requestCancel(t *task, by canceller, reason string) error {
 		o.effects.cancels = map[string]string{}
 	}
 	o.effects.cancels[t.attemptID] = reason
-	o.effects.changed = append(o.effects.changed, workerTopic(t.project, t.workerID))
+	o.effects.changed = append(o.effects.changed, hints.Worker(t.project, t.workerID))
 	return o.touch(t, func(t *task) { t.cancelRequested, t.cancelReason = by, reason },
 		entry{tasks.EntryCancelRequested, cancelData{reason}})
 }

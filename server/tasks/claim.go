@@ -10,6 +10,7 @@ import (
 
 	"interlock.sh/fault"
 	"interlock.sh/internal/ident"
+	"interlock.sh/server/hints"
 	"interlock.sh/server/store"
 	"interlock.sh/tasks"
 )
@@ -41,7 +42,7 @@ func (s *Service) Claim(ctx context.Context, c Caller, req tasks.ClaimRequest) (
 	if req.WaitMs > tasks.LongPoll.Milliseconds() {
 		wait = tasks.LongPoll
 	}
-	changed, cancel := s.topics.subscribe(workerTopic(c.Project, req.WorkerID))
+	changed, cancel := s.hints.Subscribe(hints.Worker(c.Project, req.WorkerID))
 	defer cancel()
 	var timeout <-chan time.Time
 	if wait > 0 {

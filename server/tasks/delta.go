@@ -9,6 +9,7 @@ import (
 	"unicode/utf8"
 
 	"interlock.sh/fault"
+	"interlock.sh/server/hints"
 	"interlock.sh/server/store"
 	"interlock.sh/tasks"
 )
@@ -75,7 +76,7 @@ func (s *Service) openLive(ctx context.Context, c Caller, ref tasks.Ref) (*live,
 		s.lives.close([]string{ref.AttemptID})
 		return nil, err
 	}
-	s.topics.notify([]topic{taskTopic(t.id)}) // readers find the stream now
+	s.hints.Publish(hints.Task(t.id)) // readers find the stream now
 	return l, nil
 }
 

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"interlock.sh/fault"
+	"interlock.sh/server/hints"
 	"interlock.sh/server/store"
 	"interlock.sh/tasks"
 )
@@ -21,7 +22,7 @@ func (s *Service) newOp(tx *store.Tx) *op { return &op{s: s, tx: tx, now: tx.Now
 
 // effects are what an operation makes known once it is committed.
 type effects struct {
-	changed []topic           // who watches these looks again
+	changed []string          // who watches these looks again
 	queued  []workKey         // one claim each may succeed now
 	ended   []string          // attempts that are over
 	cancels map[string]string // attempt → reason
@@ -74,7 +75,7 @@ func (o *op) advance(t *task, event tasks.Event, change func(t *task), entries .
 		o.effects.queued = append(o.effects.queued, t.workKey())
 	}
 	if was.state.Held() && !to.Held() {
-		o.effects.changed = append(o.effects.changed, workerTopic(t.project, t.workerID))
+		o.effects.changed = append(o.effects.changed, hints.Worker(t.project, t.workerID))
 		o.effects.ended = append(o.effects.ended, t.attemptID)
 	}
 	if to.Terminal() {
@@ -131,7 +132,7 @@ func (o *op) append(t *task, entries []entry) error {
 		}
 	}
 	if len(entries) > 0 {
-		o.effects.changed = append(o.effects.changed, taskTopic(t.id), projectTopic(t.project))
+		o.effects.changed = append(o.effects.changed, hints.Task(t.id), hints.Tasks(t.project))
 	}
 	return nil
 }
@@ -166,7 +167,7 @@ func (s *Service) publish(e *effects) {
 	for _, k := range e.queued {
 		s.work.offer(k)
 	}
-	s.topics.notify(e.changed)
+	s.hints.Publish(e.changed...)
 	if e.due > 0 {
 		select {
 		case s.soon <- struct{}{}:

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"interlock.sh/fault"
+	"interlock.sh/server/hints"
 	"interlock.sh/server/store"
 	"interlock.sh/tasks"
 )
@@ -117,7 +118,7 @@ func (s *Service) Register(ctx context.Context, c Caller, req tasks.RegisterRequ
 			draining = excluded.draining, version = excluded.version, last_seen = excluded.last_seen`,
 			c.Project, req.WorkerID, c.Machine, encode(req.Handlers), encode(req.Pools), req.MaxConcurrent, req.Running,
 			boolInt(req.Draining), req.Version, o.now.UnixMilli())
-		o.effects.changed = append(o.effects.changed, projectTopic(c.Project), workerTopic(c.Project, req.WorkerID))
+		o.effects.changed = append(o.effects.changed, hints.Tasks(c.Project), hints.Worker(c.Project, req.WorkerID))
 		return err
 	})
 	if err != nil {
@@ -132,7 +133,7 @@ func (s *Service) Register(ctx context.Context, c Caller, req tasks.RegisterRequ
 func (s *Service) Unregister(ctx context.Context, project, workerID string) error {
 	return s.write(ctx, store.LaneAdmit, "unregister worker", func(o *op) error {
 		_, err := o.tx.Exec("DELETE FROM workers WHERE project = $1 AND worker_id = $2", project, workerID)
-		o.effects.changed = append(o.effects.changed, projectTopic(project), workerTopic(project, workerID))
+		o.effects.changed = append(o.effects.changed, hints.Tasks(project), hints.Worker(project, workerID))
 		return err
 	})
 }

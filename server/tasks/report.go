@@ -10,6 +10,7 @@ import (
 
 	"interlock.sh/fault"
 	"interlock.sh/internal/ident"
+	"interlock.sh/server/hints"
 	"interlock.sh/server/store"
 	"interlock.sh/tasks"
 )
@@ -165,7 +166,7 @@ func (s *Service) Progress(ctx context.Context, c Caller, req tasks.ProgressRepo
 		if err != nil {
 			return err
 		}
-		o.effects.changed = append(o.effects.changed, taskTopic(t.id))
+		o.effects.changed = append(o.effects.changed, hints.Task(t.id))
 		return o.touch(t, func(t *task) { t.progress = text }, entries...)
 	})
 }

@@ -9,6 +9,7 @@ import (
 
 	"interlock.sh/fault"
 	"interlock.sh/internal/clock"
+	"interlock.sh/server/hints"
 	"interlock.sh/server/store"
 	"interlock.sh/tasks"
 )
@@ -18,19 +19,20 @@ type Options struct {
 	DB     *store.DB
 	Clock  clock.Clock   // for waiting only; the store's clock judges. nil is the machine's clock
 	Logger *slog.Logger  // nil logs nothing
+	Hints  *hints.Hub    // where changes are hinted at; nil is one of its own
 	Lease  time.Duration // 0 is tasks.Lease
 }
 
 // Service is the task core of one control plane. It is safe for concurrent use.
 type Service struct {
-	db     *store.DB
-	clock  clock.Clock
-	log    *slog.Logger
-	lease  time.Duration
-	onEnd  []EndHook
-	work   *workHub
-	topics *topics
-	lives  *lives
+	db    *store.DB
+	clock clock.Clock
+	log   *slog.Logger
+	lease time.Duration
+	onEnd []EndHook
+	work  *workHub
+	hints *hints.Hub
+	lives *lives
 
 	lastSeq atomic.Int64
 	epoch   atomic.Uint64 // of the store's clock when live leases last got their full lease
@@ -75,9 +77,12 @@ func New(o Options) *Service {
 	if o.Lease == 0 {
 		o.Lease = tasks.Lease
 	}
+	if o.Hints == nil {
+		o.Hints = &hints.Hub{}
+	}
 	return &Service{
 		db: o.DB, clock: o.Clock, log: o.Logger, lease: o.Lease,
-		work: newWorkHub(), topics: newTopics(), lives: newLives(),
+		work: newWorkHub(), hints: o.Hints, lives: newLives(),
 		soon: make(chan struct{}, 1),
 	}
 }

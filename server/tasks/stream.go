@@ -4,6 +4,7 @@ import (
 	"context"
 	"iter"
 
+	"interlock.sh/server/hints"
 	"interlock.sh/server/store"
 	"interlock.sh/tasks"
 )
@@ -40,7 +41,7 @@ type StreamEvent struct {
 // cause.
 func (s *Service) Stream(ctx context.Context, project, id string, from Position) iter.Seq2[StreamEvent, error] {
 	return func(yield func(StreamEvent, error) bool) {
-		changed, cancel := s.topics.subscribe(taskTopic(id)) // before the first look
+		changed, cancel := s.hints.Subscribe(hints.Task(id)) // before the first look
 		defer cancel()
 		r := &streamReader{s: s, ctx: ctx, id: id, pos: from, numbers: map[string]int{}, yield: yield, changed: changed}
 		for !r.done {
