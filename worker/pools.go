@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"slices"
 	"time"
 
 	"interlock.sh/fault"
@@ -57,19 +58,37 @@ func checkPools(pools []Pool) error {
 	return nil
 }
 
-// SetPools replaces what the worker serves and registers that at once. Attempts that run go on.
+// SetPools replaces what the worker serves and registers that at once. Attempts that run go on. The same
+// pools again change nothing, so a caller may repeat itself as often as it likes.
 func (w *Worker) SetPools(pools []Pool) error {
 	if err := checkPools(pools); err != nil {
 		return err
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if w.serves(pools) {
+		return nil
+	}
 	w.arrange(pools)
 	if w.claiming != nil {
 		w.startLoops()
 	}
 	hint(w.again)
 	return nil
+}
+
+// serves reports whether pools are the listed ones. The caller holds mu.
+func (w *Worker) serves(pools []Pool) bool {
+	listed := 0
+	for _, p := range w.pools {
+		if p.listed {
+			listed++
+		}
+	}
+	return listed == len(pools) && !slices.ContainsFunc(pools, func(want Pool) bool {
+		p := w.pools[want.Name]
+		return p == nil || !p.listed || p.slots != want.Slots
+	})
 }
 
 // Drain claims nothing more and keeps what is held until it ends.
@@ -81,6 +100,9 @@ func (w *Worker) Resume() { w.setDrain(false) }
 func (w *Worker) setDrain(on bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if w.drain == on {
+		return
+	}
 	w.drain = on
 	w.wakeLoops()
 	hint(w.again)

@@ -174,6 +174,27 @@ func TestSetPoolsRegistersAtOnceAndEndsTheOldPoll(t *testing.T) {
 	}
 }
 
+func TestSayingTheSameAgainRegistersNothing(t *testing.T) {
+	p := newFake(t)
+	same := []worker.Pool{{Name: "b", Slots: 2}, {Name: "a", Slots: 1}}
+	w, end := p.run(worker.Options{Pools: same}, tasks.Pure, nothing)
+	p.until("parked polls", func() bool { return p.parked["a"] == 1 && p.parked["b"] == 1 })
+	for n := range 20 {
+		if err := w.SetPools(same); err != nil {
+			t.Fatal(err)
+		}
+		w.Resume()
+		p.add("a", 1)
+		p.until("work of a", func() bool { return len(p.completedIDs()) == n+1 && p.parked["a"] == 1 })
+	}
+	if n := len(p.registered); n != 1 {
+		t.Errorf("%d registrations, want the first alone", n)
+	}
+	if err := end(); err != nil {
+		t.Fatal(err)
+	}
+}
+
 func TestDrainKeepsWhatIsHeldAndResumes(t *testing.T) {
 	p := newFake(t)
 	release := make(chan struct{})
