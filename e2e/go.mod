@@ -1,13 +1,15 @@
 module interlock.sh/e2e
 
-go 1.26.8
+go 1.26.0
 
-require interlock.sh v0.0.0
+require (
+	github.com/openai/openai-go/v3 v3.99.0
+	interlock.sh v0.0.0
+)
 
 require (
 	github.com/coder/websocket v1.8.15 // indirect
 	github.com/dustin/go-humanize v1.1.0 // indirect
-	github.com/openai/openai-go/v3 v3.99.0 // indirect
 	github.com/tidwall/gjson v1.20.0 // indirect
 	github.com/tidwall/match v1.1.1 // indirect
 	github.com/tidwall/pretty v1.2.1 // indirect

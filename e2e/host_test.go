@@ -154,3 +154,5 @@ func (h *host) modelServer() (pid int) {
 	})
 	return pid
 }
+
+func isPaused(s fleet.State) bool { return s.Kind == fleet.StatePaused }

@@ -23,6 +23,12 @@ func SmolLM2(t testing.TB) string {
 	return devPart(t, "model.sh")
 }
 
+// OpenAIPython is a folder for PYTHONPATH with the unmodified OpenAI client of Python.
+func OpenAIPython(t testing.TB) string {
+	t.Helper()
+	return devPart(t, "openai-client.sh")
+}
+
 // Root is the folder of the product's module, found from the test's working directory, which go test
 // sets to the folder of the package under test. Modules of their own stand below it.
 func Root(t testing.TB) string {
