@@ -6,8 +6,10 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -27,8 +29,27 @@ type host struct {
 func newHost(t testing.TB, server string) *host {
 	t.Helper()
 	h := &host{t: t, home: tempDir(t), server: server, id: identity(t)}
-	t.Cleanup(func() { wantNoneOf(t, 20*time.Second, h.home+"/") })
+	t.Cleanup(h.clean)
 	return h
+}
+
+// clean stops an agent that the install line left running, and fails when anything outlives it.
+func (h *host) clean() {
+	if len(running(h.home+"/")) > 0 {
+		cmd := exec.Command(program, "agent", "stop")
+		cmd.Env = h.env()
+		if out, err := cmd.CombinedOutput(); err != nil {
+			h.t.Logf("agent stop: %v\n%s", err, out)
+		}
+	}
+	end := time.Now().Add(20 * time.Second)
+	for len(running(h.home+"/")) > 0 && time.Now().Before(end) {
+		<-time.After(lookPace)
+	}
+	for pid, line := range running(h.home + "/") { // below this host's home: ours
+		h.t.Errorf("still running at the end: %s", line)
+		_ = syscall.Kill(pid, syscall.SIGKILL)
+	}
 }
 
 // identity is a folder with a machine-id that no other computer has.

@@ -28,6 +28,7 @@ type plane struct {
 	base  string // where it listens
 	owner string // the owner token of its first start
 	token string // the account's
+	pin   string // of a server with a certificate of its own making
 	*client.Client
 }
 
@@ -46,7 +47,7 @@ func newPlane(t testing.TB, args ...string) *plane {
 func (p *plane) signIn() *plane {
 	p.t.Helper()
 	var got access.LoginResponse
-	open, err := client.New(client.Options{BaseURL: p.base, Pin: p.pin()})
+	open, err := client.New(client.Options{BaseURL: p.base, Pin: p.pin})
 	if err != nil {
 		p.t.Fatal(err)
 	}
@@ -55,7 +56,7 @@ func (p *plane) signIn() *plane {
 		p.t.Fatalf("sign in: %v", err)
 	}
 	p.token = got.Token
-	if p.Client, err = client.New(client.Options{BaseURL: p.base, Credential: p.token, Project: project, Pin: p.pin()}); err != nil {
+	if p.Client, err = client.New(client.Options{BaseURL: p.base, Credential: p.token, Project: project, Pin: p.pin}); err != nil {
 		p.t.Fatal(err)
 	}
 	p.t.Cleanup(p.Close)
@@ -63,15 +64,6 @@ func (p *plane) signIn() *plane {
 		p.t.Fatalf("make the project: %v", err)
 	}
 	return p
-}
-
-// pin is the pin of a server with a certificate of its own making, as its install lines carry it.
-func (p *plane) pin() string {
-	b, err := os.ReadFile(filepath.Join(p.dir, "pin"))
-	if err != nil {
-		return ""
-	}
-	return strings.TrimSpace(string(b))
 }
 
 // startOn starts the server and waits until it listens.
