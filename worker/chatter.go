@@ -8,7 +8,6 @@ import (
 	"sync"
 	"time"
 
-	"interlock.sh/client"
 	"interlock.sh/internal/retry"
 	"interlock.sh/tasks"
 )
@@ -173,8 +172,6 @@ func (c *chatter) persist(report func() error) {
 			return
 		case tryAgain:
 		}
-		if retry.Sleep(at.alive, at.w.clock, back.Next(client.RetryAfter(err))) != nil {
-			return
-		}
+		at.w.pause(at.alive, &back, err)
 	}
 }

@@ -2,7 +2,6 @@ package worker
 
 import (
 	"context"
-	"errors"
 	"log/slog"
 	"slices"
 	"time"
@@ -196,10 +195,8 @@ func (w *Worker) claimLoop(ctx context.Context, p *pool) {
 			w.giveUp(err)
 			<-ctx.Done()
 			continue
-		case errors.Is(err, fault.NotFound): // it forgot this worker
-			hint(w.again)
 		}
-		w.pause(ctx, &back, err)
+		w.pause(ctx, &back, err) // which also registers again, in case that it forgot this worker
 		if err != nil {
 			w.log.Debug("claim", slog.String("pool", p.name), slog.Any("cause", err))
 		}

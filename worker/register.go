@@ -45,11 +45,14 @@ func (w *Worker) registration() tasks.RegisterRequest {
 	return req
 }
 
-// registerLoop keeps the registration fresh. first is called once, when it stands.
+// registerLoop keeps the registration fresh. first is called once, when it stands. The loop also probes
+// for everybody: when a call fails it registers, and when that succeeds after it failed, all who wait
+// before their next try are woken.
 func (w *Worker) registerLoop(ctx context.Context, first func()) {
-	back := retry.Backoff{Base: 250 * time.Millisecond, Cap: 10 * time.Second}
+	back := retry.Backoff{Base: 200 * time.Millisecond, Cap: 5 * time.Second}
 	for {
 		var wait time.Duration
+		doubted := w.doubted
 		got, err := w.transport.RegisterWorker(ctx, w.registration())
 		switch {
 		case err == nil:
@@ -68,10 +71,11 @@ func (w *Worker) registerLoop(ctx context.Context, first func()) {
 			return
 		default:
 			w.log.Warn("register worker", slog.Any("cause", err))
-			wait = back.Next(client.RetryAfter(err))
+			wait, doubted = back.Next(client.RetryAfter(err)), nil
 		}
 		select {
 		case <-w.again:
+		case <-doubted:
 		case <-w.clock.After(wait):
 		case <-ctx.Done():
 			return
@@ -130,6 +134,9 @@ func (w *Worker) pause(ctx context.Context, back *retry.Backoff, err error) {
 	w.mu.Lock()
 	poked := w.poked
 	w.mu.Unlock()
+	if err != nil {
+		hint(w.doubted)
+	}
 	floor := client.RetryAfter(err)
 	if floor > 0 {
 		poked = nil // who was told to wait does

@@ -10,7 +10,6 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"interlock.sh/client"
 	"interlock.sh/fault"
 	"interlock.sh/internal/retry"
 	"interlock.sh/tasks"
@@ -208,8 +207,10 @@ func (s *stream) send() {
 		if got.Cancel && s.at != nil {
 			s.at.cancelled("")
 		}
-		if wait := s.took(offset+int64(len(text)), got, err, &back); wait > 0 {
-			_ = retry.Sleep(s.ctx, s.w.clock, wait) // next sees that the context ended
+		if again := s.took(offset+int64(len(text)), got, err); again {
+			s.w.pause(s.ctx, &back, err) // next sees that the context ended
+		} else if err == nil {
+			back.Reset()
 		}
 	}
 }
@@ -242,28 +243,25 @@ func cutAt(rest []byte) int {
 	return end
 }
 
-// took notes the answer to a report that ended at end, and says how long to wait before the next.
-func (s *stream) took(end int64, got tasks.DeltaResponse, err error, back *retry.Backoff) time.Duration {
+// took notes the answer to a report that ended at end; again is true when the next has to wait.
+func (s *stream) took(end int64, got tasks.DeltaResponse, err error) (again bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
 	case err == nil:
-		back.Reset()
 		s.gaps = 0
 		s.sent = end
 		s.trim(got.DurableTo)
-		return 0
+		return false
 	case s.ctx.Err() != nil:
-		return 0
+		return false
 	case errors.Is(err, fault.StreamGap):
 		s.rewindLocked(err)
-		if s.gaps++; s.gaps == 1 {
-			return 0
-		}
-		return back.Next(0)
+		s.gaps++
+		return s.gaps > 1
 	case isStale(err) && s.at != nil:
 		s.at.silence()
-		return 0
+		return false
 	}
 	switch judge(err) {
 	case expelled:
@@ -272,9 +270,9 @@ func (s *stream) took(end int64, got tasks.DeltaResponse, err error, back *retry
 	case refused:
 		s.fail(err)
 	case tryAgain:
-		return back.Next(client.RetryAfter(err))
+		return true
 	}
-	return 0
+	return false
 }
 
 // trim drops what is durable. The caller holds mu.

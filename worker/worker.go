@@ -83,6 +83,7 @@ type Worker struct {
 	stats    Stats
 
 	again       chan struct{} // holds one: register now
+	doubted     chan struct{} // holds one: the control plane may be away
 	kick        chan struct{} // holds one: something held falls due earlier than thought
 	hinted      chan struct{} // holds one: renew soon
 	completions chan sending
@@ -120,7 +121,7 @@ func New(transport Transport, o Options) (*Worker, error) {
 		transport: transport, o: o, clock: o.Clock, log: o.Logger,
 		handlers: map[handlerKey]handler{}, pools: map[string]*pool{}, held: map[string]*attempt{},
 		poked: make(chan struct{}),
-		again: make(chan struct{}, 1), kick: make(chan struct{}, 1), hinted: make(chan struct{}, 1),
+		again: make(chan struct{}, 1), doubted: make(chan struct{}, 1), kick: make(chan struct{}, 1), hinted: make(chan struct{}, 1),
 		completions: make(chan sending, tasks.MaxBatch),
 	}
 	if o.Spool != "" {
