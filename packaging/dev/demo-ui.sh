@@ -13,6 +13,7 @@ fi
 step_name=''  # the step that runs; empty between two
 step_began=0
 child=''      # the process group of the command that runs
+column=0      # where an answer that streams has come to on its line
 
 # now: microseconds.
 now() {
@@ -108,7 +109,7 @@ answer_of() {
 # streaming COMMAND…: shows its output as it comes, set off by a bar and wrapped between words. How long
 # the first of it took is in FIRST; what it said on standard error is in NOTES.
 streaming() {
-  local began word='' column=0 c
+  local began word='' c
   began=$(now)
   FIRST=''
   rm -f "$work/stream"
@@ -120,14 +121,14 @@ streaming() {
     case $c in
     ' ' | $'\n')
       flush_word
-      [ "$c" = ' ' ] || { [ "$column" = 0 ] || printf '\n'; column=0; }
+      [ "$c" = ' ' ] || end_line
       ;;
     $'\e' | $'\r') ;; # a model must not steer the terminal
     *) word+=$c ;;
     esac
   done <"$work/stream"
   flush_word
-  [ "$column" = 0 ] || printf '\n'
+  end_line
   rm -f "$work/stream"
   settled || { cat "$work/notes" >>"$step_log"; return 1; }
   NOTES=$(<"$work/notes")
@@ -140,11 +141,15 @@ into_stream() { "$@" >"$work/stream" 2>"$work/notes" </dev/null; }
 flush_word() {
   [ -n "$word" ] || return 0
   if [ "$column" -gt 0 ] && [ $((column + 1 + ${#word})) -gt 72 ]; then
-    printf '\n'
-    column=0
+    end_line
   fi
   if [ "$column" = 0 ]; then printf '  %s│%s ' "$green" "$plain"; else printf ' '; fi
   printf '%s' "$word"
   column=$((column + 1 + ${#word}))
   word=''
+}
+
+end_line() {
+  [ "$column" = 0 ] || printf '\n'
+  column=0
 }

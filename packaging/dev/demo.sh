@@ -37,7 +37,7 @@ server=''
 
 # leave runs at the end, whatever the end is.
 leave() {
-  local code=$?
+  local code=$? IFS=$' \t\n' # a signal may have come while read had its own
   trap '' INT TERM HUP
   trap - EXIT
   set +e
@@ -46,9 +46,11 @@ leave() {
     wait "$child" 2>/dev/null
   fi
   if [ $code -eq 130 ] || [ $code -eq 143 ]; then
+    end_line
     clear_line
     echo 'interrupted: stopping what was started'
   elif [ $code -ne 0 ]; then
+    end_line
     [ -z "$step_name" ] || not_ok
     show_logs
   fi
@@ -92,7 +94,7 @@ step llama-server 'the first time downloads 68 MB and tries it …'
 answer_of "$here/llama-server.sh"
 mkdir "$work/tools"
 ln -s "$VALUE" "$work/tools/llama-server"
-ok 'real, on the CPU'
+ok "$("$VALUE" --version 2>&1 | sed -n 's/^version: *//p')"
 
 step model 'the first time downloads 93 MB …'
 answer_of "$here/model.sh"
@@ -239,7 +241,7 @@ if [ -n "${KEEP:-}" ] && [ "$KEEP" != 0 ]; then
 
 ${bold}It keeps running.${plain}
   dashboard   HOME=$work $root/bin/interlock-tui --api $url
-  ask         HOME=$work $root/bin/interlock ask "Tell me a story." --model $alias
+  ask         HOME=$work $root/bin/interlock ask "Tell me a story." --model $alias --max-tokens 200
   machine     HOME=$work $root/bin/interlock agent status
   logs        tail -f $work/serve.log
   stop        $here/demo.sh stop $work
