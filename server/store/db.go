@@ -2,7 +2,6 @@ package store
 
 import (
 	"context"
-	"database/sql"
 	"io/fs"
 	"log/slog"
 	"time"
@@ -30,7 +29,7 @@ type Options struct {
 // DB is an open database. It is safe for concurrent use.
 type DB struct {
 	dialect Dialect
-	read    *sql.DB
+	read    *statements
 	writer  writer
 	clock   interface {
 		read() (now time.Time, epoch uint64)
@@ -50,7 +49,7 @@ func (db *DB) Dialect() Dialect { return db.dialect }
 
 // Query reads rows. Two calls may see different states; use one statement, or Write, where that matters.
 func (db *DB) Query(ctx context.Context, query string, args ...any) (*Rows, error) {
-	rows, err := db.read.QueryContext(ctx, query, args...)
+	rows, err := db.read.query(ctx, query, args...)
 	if err != nil {
 		return nil, err
 	}
@@ -112,7 +111,7 @@ func (db *DB) Close(ctx context.Context) error {
 	if err := db.writer.close(ctx); err != nil {
 		return err
 	}
-	err := db.read.Close()
+	err := db.read.close()
 	if rerr := db.release(); err == nil {
 		err = rerr
 	}

@@ -75,7 +75,7 @@ func Open(ctx context.Context, o Options) (_ *DB, err error) {
 	})
 	w := newGroupWriter(conn, path, o.Clock, sc, mark)
 	go w.loop(nil)
-	return &DB{dialect: SQLite, read: read, writer: w, clock: sc, release: lock.Unlock}, nil
+	return &DB{dialect: SQLite, read: newStatements(read), writer: w, clock: sc, release: lock.Unlock}, nil
 }
 
 func readMark(conn *writeConn) (time.Time, error) {
