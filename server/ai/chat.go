@@ -51,9 +51,9 @@ var ignored = []string{"user", "metadata", "store", "service_tier", "safety_iden
 func ParseChat(raw map[string]json.RawMessage) (Chat, Asked, error) {
 	var asked Asked
 	out := Chat{}
-	tokens := json.RawMessage(nil)
+	given := func(name string) bool { v, ok := raw[name]; return ok && string(v) != "null" }
 	for name, v := range raw {
-		if string(v) == "null" {
+		if !given(name) {
 			continue
 		}
 		var err error
@@ -72,8 +72,9 @@ func ParseChat(raw map[string]json.RawMessage) (Chat, Asked, error) {
 			err = messages(v)
 			out[name] = v
 		case "max_tokens", "max_completion_tokens":
-			err = integer(1, ai.MaxTokens)(v)
-			tokens = v
+			if err = integer(1, ai.MaxTokens)(v); name == "max_completion_tokens" || !given("max_completion_tokens") {
+				out["max_tokens"] = v // the newer name counts
+			}
 		case "n":
 			if err = integer(1, 1)(v); err != nil {
 				err = fmt.Errorf("is %s; one answer a request is served", v)
@@ -93,19 +94,18 @@ func ParseChat(raw map[string]json.RawMessage) (Chat, Asked, error) {
 			return nil, asked, fault.New(fault.Invalid, "%s %v", name, err).WithField(name)
 		}
 	}
-	if raw["messages"] == nil {
+	if !given("messages") {
 		return nil, asked, fault.New(fault.Invalid, "messages is missing").WithField("messages")
 	}
-	if raw["stream_options"] != nil && !asked.Stream {
+	if given("stream_options") && !asked.Stream {
 		return nil, asked, fault.New(fault.Invalid, "stream_options is only allowed with stream: true").WithField("stream_options")
 	}
-	if raw["top_logprobs"] != nil && string(raw["logprobs"]) != "true" {
+	if given("top_logprobs") && string(raw["logprobs"]) != "true" {
 		return nil, asked, fault.New(fault.Invalid, "top_logprobs is only allowed with logprobs: true").WithField("top_logprobs")
 	}
-	if tokens == nil {
-		tokens = json.RawMessage(fmt.Sprint(ai.DefaultTokens))
+	if out["max_tokens"] == nil {
+		out["max_tokens"] = json.RawMessage(fmt.Sprint(ai.DefaultTokens))
 	}
-	out["max_tokens"] = tokens
 	return out, asked, nil
 }
 
@@ -140,7 +140,19 @@ func ChatOf(r ai.RunRequest) (Chat, error) {
 		raw["max_tokens"] = json.RawMessage(fmt.Sprint(r.MaxTokens))
 	}
 	chat, _, err := ParseChat(raw)
-	return chat, err
+	if err != nil {
+		e := fault.Of(err)
+		if own, ok := ownNames[e.Field]; ok {
+			e = e.WithField(own)
+		}
+		return nil, e
+	}
+	return chat, nil
+}
+
+// ownNames are the fields of a RunRequest whose names differ from OpenAI's.
+var ownNames = map[string]string{
+	"top_p": "topP", "tool_choice": "toolChoice", "response_format": "responseFormat", "max_tokens": "maxTokens",
 }
 
 func message(role, content string) ai.Message {
