@@ -26,6 +26,7 @@ type livePlane struct {
 	worker   *client.Client
 	keyID    string
 	producer *worker.Producer
+	clients  []*client.Client
 }
 
 const liveProject = "demo"
@@ -63,6 +64,7 @@ func (p *livePlane) client(credential string) *client.Client {
 	p.t.Helper()
 	c, err := client.New(client.Options{BaseURL: p.base, Credential: credential})
 	p.must(err)
+	p.clients = append(p.clients, c)
 	return c
 }
 
@@ -84,6 +86,9 @@ func (p *livePlane) start(listen string) string {
 		p.t.Fatalf("the control plane did not start: %v", err)
 	}
 	p.stop = sync.OnceFunc(func() {
+		for _, c := range p.clients { // a connection that was dialled and never used holds a shutdown up for 5 s
+			c.Close()
+		}
 		cancel()
 		if err := <-done; err != nil {
 			p.t.Errorf("the control plane ended with %v", err)
