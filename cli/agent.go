@@ -130,6 +130,10 @@ func (a *app) agentRunCmd() *cobra.Command {
 	cmd := &cobra.Command{Use: "run", Short: "Run the agent in the foreground", Args: cobra.NoArgs}
 	en := enrolledFlags(cmd)
 	level := cmd.Flags().String("log-level", "info", "debug, info, warn or error")
+	var policy supervise.Policy
+	usual := policy.WithDefaults()
+	cmd.Flags().DurationVar(&policy.ProbeEvery, "probe-every", usual.ProbeEvery, "how often a model server that is idle is asked for one token")
+	cmd.Flags().DurationVar(&policy.ProbeWithin, "probe-within", usual.ProbeWithin, "how long that may take before it counts as hung")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		e, err := en.find()
 		if err != nil {
@@ -139,12 +143,15 @@ func (a *app) agentRunCmd() *cobra.Command {
 		if err := least.UnmarshalText([]byte(*level)); err != nil {
 			return usage("--log-level %s is none of debug, info, warn, error", *level)
 		}
+		if policy.ProbeEvery < 0 || policy.ProbeWithin < 0 {
+			return usage("--probe-every and --probe-within are lengths of time, as in 30s")
+		}
 		program, err := os.Executable()
 		if err != nil {
 			return fmt.Errorf("find this program: %w", err)
 		}
 		ag, err := agent.New(cmd.Context(), agent.Options{
-			Enrollment: e, Version: Version, Logger: agent.NewLogger(a.Err, least), Shim: []string{program, "run-child"},
+			Enrollment: e, Version: Version, Logger: agent.NewLogger(a.Err, least), Supervise: policy, Shim: []string{program, "run-child"},
 		})
 		if err != nil {
 			return err
