@@ -56,10 +56,15 @@ type process struct {
 // start runs a program in the background. Its environment is env alone.
 func start(t testing.TB, name string, env []string, argv ...string) *process {
 	t.Helper()
+	p := newProcess(t, name, env, argv...)
+	p.run()
+	return p
+}
+
+func newProcess(t testing.TB, name string, env []string, argv ...string) *process {
 	p := &process{t: t, name: name, cmd: exec.Command(argv[0], argv[1:]...), out: &transcript{}, done: make(chan struct{})}
 	p.cmd.Env, p.cmd.Stdout, p.cmd.Stderr = env, p.out, p.out
 	p.cmd.WaitDelay = 5 * time.Second // a child that it left behind does not hold its end up
-	p.run()
 	return p
 }
 
@@ -181,4 +186,30 @@ func tempDir(t testing.TB) string {
 		}
 	})
 	return dir
+}
+
+// none is nil when nothing runs.
+func none(processes map[int]string) error {
+	if len(processes) > 0 {
+		return fmt.Errorf("still running: %v", processes)
+	}
+	return nil
+}
+
+// missing is nil when s has all of the texts.
+func missing(s string, texts ...string) error {
+	for _, text := range texts {
+		if !strings.Contains(s, text) {
+			return fmt.Errorf("%q is not in:\n%s", text, s)
+		}
+	}
+	return nil
+}
+
+// must is the value of a call that cannot fail in this test but by a bug.
+func must[T any](v T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return v
 }
