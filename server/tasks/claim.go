@@ -185,8 +185,10 @@ type inLine struct {
 	seq      int64
 }
 
+// claimQuery adds nothing to its limit, since SQLite plans a statement anew at each run for the value of a
+// bare parameter there.
 const claimQuery = `SELECT id, priority, seq FROM tasks WHERE project = $1 AND type = $2 AND schema_version = $3 AND pool = $4
-	AND state = 'queued' AND (expires_at = 0 OR expires_at > $5) ORDER BY priority DESC, seq LIMIT $6`
+	AND state = 'queued' AND (expires_at = 0 OR expires_at > $5) ORDER BY priority DESC, seq LIMIT $6 + 0`
 
 // candidates are the first n+1 tasks in line for any of keys: higher priority first, then admission.
 func candidates(q store.Querier, keys []workKey, now time.Time, n int) ([]inLine, error) {

@@ -95,7 +95,7 @@ const streamPage = 64
 func (r *streamReader) journal(q store.Querier) error {
 	for {
 		rows, err := q.Query(`SELECT seq, at, kind, attempt_id, data FROM journal WHERE task_id = $1 AND seq > $2
-			AND kind IN ('leased', 'delta') ORDER BY seq LIMIT $3`, r.id, r.cursor, streamPage)
+			AND kind IN ('leased', 'delta') ORDER BY seq LIMIT $3 + 0`, r.id, r.cursor, streamPage)
 		entries, err := store.All(rows, err, scanEntry)
 		if err != nil {
 			return err
