@@ -80,7 +80,8 @@ func ask(ctx context.Context, c *http.Client, door rig.Door, prompt string) (ans
 		at := time.Since(began)
 		if string(data) == "[DONE]" {
 			a.whole = at
-			return a, a.check()
+			_, err := io.Copy(io.Discard, resp.Body) // to the end, so that the connection can be kept
+			return a, errors.Join(err, a.check())
 		}
 		if err := a.chunk(data, at); err != nil {
 			return a, err
