@@ -37,6 +37,8 @@ type Options struct {
 	Supervise  supervise.Policy // zero fields have their defaults
 	Leash      supervise.Leash  // "" is the system's
 	Shim       []string         // this program's path and "run-child", for systems without a death signal
+
+	FreeDisk func(dir string) (int64, error) // bytes that a folder's disk has left; nil asks the system
 }
 
 // Agent runs one enrollment. Make one with New; Run may be called once.
@@ -50,17 +52,24 @@ type Agent struct {
 	host     *machine
 	worker   *worker.Worker
 	lock     *flock.Flock
+	gauge    *hostfacts.Gauge
 	due      chan struct{} // reconcile soon
 	news     chan struct{} // report soon
+	stir     chan struct{} // report when it is convenient
 	refresh  chan struct{} // read the desired state now
+	wake     chan struct{} // hints for the worker
 
+	owning   sync.Mutex // held while the owner's wish is written
 	mu       sync.Mutex
-	facts    fleet.HostFacts
-	server   *fleet.ServerFacts
+	server   *fleet.ServerFacts // the model server program; nil when there is none
+	cpuOnly  bool               // it is known to compute on the CPU alone
 	desired  fleet.Desired
+	known    bool // desired was read from the control plane
 	owner    Owner
 	serves   map[string]*serving
-	blocked  string // why this agent may do nothing at all
+	trouble  trouble
+	leaving  bool // Run ends
+	offered  offer
 	lastSeen time.Time
 	lastErr  string
 }
@@ -85,10 +94,13 @@ func New(ctx context.Context, o Options) (*Agent, error) {
 	a := &Agent{
 		Options: o, clock: o.Clock, log: o.Logger.With(slog.String("group", e.Group), slog.String("role", string(e.Role))),
 		instance: ident.New("ins", o.Clock.Now()), hostID: hostfacts.ID(ctx), lock: lock,
-		due: make(chan struct{}, 1), news: make(chan struct{}, 1), refresh: make(chan struct{}, 1), serves: map[string]*serving{},
-		desired: fleet.Desired{Mode: fleet.Active},
+		due: make(chan struct{}, 1), news: make(chan struct{}, 1), stir: make(chan struct{}, 1), refresh: make(chan struct{}, 1),
+		wake: make(chan struct{}, 1), serves: map[string]*serving{}, desired: fleet.Desired{Mode: fleet.Active},
 	}
 	if err := a.open(ctx); err != nil {
+		if a.control != nil {
+			a.control.Close()
+		}
 		return nil, errors.Join(err, lock.Unlock())
 	}
 	return a, nil
@@ -108,7 +120,7 @@ func (a *Agent) open(ctx context.Context) error {
 		return err
 	}
 	if e.HostID != "" && e.HostID != a.hostID {
-		a.blocked = "this folder was copied from another computer (" + e.Name + ")"
+		a.trouble.copied = "this folder was copied from another computer (" + e.Name + "): run the install line here with a fresh key"
 	}
 	sup, err := supervise.New(supervise.Config{
 		Dir: filepath.Join(e.Dir(), "run"), LogDir: filepath.Join(e.Dir(), "logs"), Policy: a.Supervise, Leash: a.Leash, Shim: a.Shim,
@@ -126,13 +138,14 @@ func (a *Agent) open(ctx context.Context) error {
 	}
 	started, alive := processes()
 	a.host = &machine{
-		home: e.Home, group: e.Group, setting: env[enrollment.EnvLlamaServer], cache: models.NewCache(e.Home.Blobs()),
+		home: e.Home, group: e.Group, setting: env[enrollment.EnvLlamaServer], cache: models.NewCache(e.Home.Blobs(), a.FreeDisk),
 		ledger: memory.Open(e.Home.Ledger(), alive), promise: memory.Promise{Pid: os.Getpid(), Started: started},
-		sup: sup, control: a.control, clock: a.clock, changed: a.poke,
+		sup: sup, control: a.control, clock: a.clock, moved: a.poke, stirred: func() { signal(a.stir) },
 	}
-	a.facts = hostfacts.Collect(ctx, string(e.Home))
+	a.gauge = hostfacts.NewGauge(ctx, string(e.Home), a.clock)
 	a.worker, err = worker.New(a.control, worker.Options{
-		WorkerID: e.Machine, Version: a.Version, Pools: []worker.Pool{}, Spool: filepath.Join(e.Dir(), "spool"), Grace: drainWithin, Clock: a.clock, Logger: a.log,
+		WorkerID: e.Machine, Version: a.Version, Pools: []worker.Pool{}, Spool: filepath.Join(e.Dir(), "spool"), Grace: drainWithin,
+		Wake: a.wake, Clock: a.clock, Logger: a.log,
 	})
 	if err != nil {
 		return err
@@ -146,14 +159,22 @@ func (a *Agent) Run(ctx context.Context) error {
 	defer a.lock.Unlock() //nolint:errcheck // closing the file releases it as well
 	defer a.control.Close()
 	group, gctx := errgroup.WithContext(ctx)
-	group.Go(func() error { return a.reportLoop(gctx) })
-	group.Go(func() error { return a.desiredLoop(gctx) })
-	group.Go(func() error { return a.listenLoop(gctx) })
-	group.Go(func() error { return a.localLoop(gctx) })
-	// Model servers outlive the worker: an answer in hand is finished before they stop.
+	// Model servers outlive the worker: an answer in hand is finished before they stop. Who reports, and
+	// the owner's door, outlive both: a machine that drains is not gone.
 	servers, stopServers := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopServers()
-	group.Go(func() error { return a.reconcileLoop(servers) })
+	last, end := context.WithCancel(context.WithoutCancel(ctx))
+	defer end()
+	defer context.AfterFunc(gctx, a.leave)()
+	group.Go(func() error { return a.desiredLoop(gctx) })
+	group.Go(func() error { return a.listenLoop(gctx) })
+	group.Go(func() error { return a.reportLoop(last) })
+	group.Go(func() error { return a.serverLoop(last) })
+	group.Go(func() error { return a.localLoop(last) })
+	group.Go(func() error {
+		defer end()
+		return a.reconcileLoop(servers)
+	})
 	group.Go(func() error {
 		defer stopServers()
 		if a.supported() != nil {
@@ -163,10 +184,11 @@ func (a *Agent) Run(ctx context.Context) error {
 		return a.workLoop(gctx)
 	})
 	err := group.Wait()
-	end, cancel := context.WithTimeout(context.WithoutCancel(ctx), drainWithin)
+	bound, cancel := context.WithTimeout(context.WithoutCancel(ctx), drainWithin)
 	defer cancel()
-	err = errors.Join(err, a.host.sup.Close(end))
-	a.lastReport(end)
+	err = errors.Join(err, a.host.sup.Close(bound))
+	a.leave()
+	a.lastReport(bound)
 	if ctx.Err() != nil && errors.Is(err, context.Cause(ctx)) {
 		return nil
 	}
@@ -181,12 +203,21 @@ func (a *Agent) workLoop(ctx context.Context) error {
 		return nil
 	}
 	a.log.Error("the worker ended", slog.Any("cause", err))
-	a.mu.Lock()
-	a.blocked = fault.Of(err).Message
-	a.mu.Unlock()
-	a.poke()
+	a.blame(func(t *trouble) {
+		if t.ended = said(err); errors.Is(err, fault.Revoked) {
+			t.ended = revokedWords
+		}
+	})
 	<-ctx.Done()
 	return nil
+}
+
+// leave makes the machine say that it takes no more work.
+func (a *Agent) leave() {
+	a.mu.Lock()
+	a.leaving = true
+	a.mu.Unlock()
+	a.poke()
 }
 
 // supported says why this version cannot run the role or runtime of the enrollment; nil when it can.

@@ -11,6 +11,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
+	"strings"
 	"syscall"
 	"time"
 
@@ -68,14 +70,25 @@ func StartDetached(ctx context.Context, e enrollment.Enrollment, program string,
 	}
 	door := localapi.Dial(socket)
 	if st, err := door.Status(ctx); err == nil {
-		return st, nil // it runs already
+		if st.Machine == e.Machine {
+			return st, nil // it runs already
+		}
+		// The machine was enrolled anew under it: what it holds is worth nothing.
+		if err := StopDetached(ctx, e); err != nil {
+			return localapi.Status{}, err
+		}
 	}
 	log, err := openLog(LogPath(e))
 	if err != nil {
 		return localapi.Status{}, err
 	}
 	defer log.Close() //nolint:errcheck // the child has its own descriptor
+	from, err := log.Seek(0, io.SeekEnd)
+	if err != nil {
+		return localapi.Status{}, fmt.Errorf("open log: %w", err)
+	}
 	cmd := exec.Command(program, args...)
+	cmd.Env = withoutKey(os.Environ())
 	cmd.Stdout, cmd.Stderr, cmd.Dir = log, log, string(e.Home)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	if err := cmd.Start(); err != nil {
@@ -91,13 +104,26 @@ func StartDetached(ctx context.Context, e enrollment.Enrollment, program string,
 		}
 		select {
 		case err := <-ended:
-			last, _ := tailFile(LogPath(e), 3)
-			return localapi.Status{}, fault.New(fault.Unavailable, "the agent ended at once (%v): %v", err, last.Lines).WithHint("its log: %s", LogPath(e))
+			why := "ended at once"
+			if err != nil {
+				why += " (" + err.Error() + ")"
+			}
+			if last, err := tailFile(LogPath(e), from, 3); err == nil && len(last.Lines) > 0 {
+				why += ": " + strings.Join(last.Lines, "; ")
+			}
+			return localapi.Status{}, fault.New(fault.Unavailable, "the agent %s", why).WithHint("its log: %s", LogPath(e))
 		case <-ctx.Done():
 			return localapi.Status{}, fault.New(fault.Unavailable, "the agent does not answer within %v", startWithin).WithHint("its log: %s", LogPath(e))
 		case <-clock.System.After(lookEvery):
 		}
 	}
+}
+
+// envBootstrapKey is where the install line has its key. The agent has no use for it.
+const envBootstrapKey = "INTERLOCK_MODEL_KEY"
+
+func withoutKey(env []string) []string {
+	return slices.DeleteFunc(env, func(v string) bool { return strings.HasPrefix(v, envBootstrapKey+"=") })
 }
 
 // StopDetached tells an agent to stop and waits until it is gone: it finishes the work in hand first.

@@ -33,7 +33,7 @@ func (a *Agent) Doctor(ctx context.Context, deep bool) []localapi.Check {
 	a.mu.Lock()
 	desired := a.desired
 	a.mu.Unlock()
-	checks = append(checks, checkFiles(a.host.cache, desired, deep)...)
+	checks = append(checks, checkFiles(ctx, a.host.cache, desired, deep)...)
 	for alias, port := range a.ports() {
 		checks = append(checks, checkBoundary(ctx, alias, port))
 	}
@@ -72,7 +72,9 @@ func Doctor(ctx context.Context, e enrollment.Enrollment, version string) []loca
 		checkFolder(e.Dir()),
 		checkHost(ctx, e),
 		checkDisk(string(e.Home)),
-		checkServer(ctx, env),
+	}
+	if e.Role == fleet.RoleClient && e.Runtime == fleet.LlamaCpp {
+		checks = append(checks, checkServer(ctx, env))
 	}
 	if envErr == nil {
 		checks = append(checks, checkControlPlane(ctx, e, version)...)
@@ -172,11 +174,11 @@ func checkControlPlane(ctx context.Context, e enrollment.Enrollment, version str
 }
 
 // checkFiles looks at every model file of the desired state; deep reads it whole.
-func checkFiles(cache *models.Cache, d fleet.Desired, deep bool) []localapi.Check {
+func checkFiles(ctx context.Context, cache *models.Cache, d fleet.Desired, deep bool) []localapi.Check {
 	var out []localapi.Check
 	for _, dep := range d.Deployments {
 		for _, f := range dep.Files {
-			err := cache.Check(f, deep)
+			err := cache.Check(ctx, f, deep)
 			if errors.Is(err, fs.ErrNotExist) {
 				err = fault.New(fault.NotFound, "%s is not on this machine yet", filepath.Base(f.Name)).WithHint("it is fetched when the model is to be served")
 			}

@@ -1,16 +1,17 @@
 package agent
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"log/slog"
 	"net"
 	"net/http"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"interlock.sh/agent/localapi"
@@ -50,13 +51,27 @@ func (a *Agent) serveLocal(ctx context.Context) error {
 		return errors.Join(fmt.Errorf("close socket to others: %w", err), l.Close())
 	}
 	srv := &http.Server{Handler: localapi.Handler(a), ReadHeaderTimeout: 5 * time.Second}
-	stop := context.AfterFunc(ctx, func() { _ = srv.Close() })
-	defer stop()
-	if err := srv.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+	closed := make(chan struct{})
+	stop := context.AfterFunc(ctx, func() {
+		defer close(closed)
+		bound, cancel := context.WithTimeout(context.WithoutCancel(ctx), answerWithin)
+		defer cancel()
+		if srv.Shutdown(bound) != nil {
+			_ = srv.Close() // who still reads is cut off
+		}
+	})
+	err = srv.Serve(l)
+	if !stop() {
+		<-closed // what is asked is answered first
+	}
+	if !errors.Is(err, http.ErrServerClosed) {
 		return err
 	}
 	return nil
 }
+
+// answerWithin bounds the answers that are still given when the agent ends.
+const answerWithin = 2 * time.Second
 
 // Status is the agent as its owner sees it.
 func (a *Agent) Status(ctx context.Context) localapi.Status {
@@ -79,7 +94,7 @@ func (a *Agent) Status(ctx context.Context) localapi.Status {
 // Logs are the newest lines of a deployment's model server, or of the agent's own log for "".
 func (a *Agent) Logs(deployment string, lines int) (localapi.Logs, error) {
 	if deployment == "" {
-		return tailFile(LogPath(a.Enrollment), lines)
+		return tailFile(LogPath(a.Enrollment), 0, lines)
 	}
 	a.mu.Lock()
 	var child *supervise.Child
@@ -101,7 +116,11 @@ func (a *Agent) Logs(deployment string, lines int) (localapi.Logs, error) {
 	return localapi.Logs{Lines: child.Tail(lines)}, nil
 }
 
-func tailFile(path string, n int) (localapi.Logs, error) {
+// tailWindow is how much of a log's end is read: lines that long are not for people.
+const tailWindow = 1 << 20
+
+// tailFile is the last n lines of a file, of what stands behind offset from.
+func tailFile(path string, from int64, n int) (localapi.Logs, error) {
 	out := localapi.Logs{Lines: []string{}}
 	f, err := os.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -111,15 +130,24 @@ func tailFile(path string, n int) (localapi.Logs, error) {
 		return out, fmt.Errorf("read the agent's log: %w", err)
 	}
 	defer f.Close() //nolint:errcheck // read only
-	sc := bufio.NewScanner(f)
-	sc.Buffer(nil, 1<<20)
-	for sc.Scan() {
-		out.Lines = append(out.Lines, sc.Text())
-		if len(out.Lines) > n {
-			out.Lines = out.Lines[1:]
-		}
+	st, err := f.Stat()
+	if err != nil {
+		return out, fmt.Errorf("read the agent's log: %w", err)
 	}
-	return out, sc.Err()
+	begin := max(from, st.Size()-tailWindow)
+	b, err := io.ReadAll(io.NewSectionReader(f, begin, max(st.Size()-begin, 0)))
+	if err != nil {
+		return out, fmt.Errorf("read the agent's log: %w", err)
+	}
+	text := strings.TrimRight(string(b), "\n")
+	if begin > from { // it begins inside a line
+		_, text, _ = strings.Cut(text, "\n")
+	}
+	if text != "" {
+		out.Lines = strings.Split(text, "\n")
+	}
+	out.Lines = out.Lines[max(len(out.Lines)-n, 0):]
+	return out, nil
 }
 
 // processes gives this process's start time and the test whether another agent still runs.

@@ -3,6 +3,7 @@ package agent
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -27,7 +28,7 @@ func loadOwner(dir string) (Owner, error) {
 		return o, nil
 	}
 	if err != nil {
-		return o, err
+		return o, fmt.Errorf("read what the owner wants: %w", err)
 	}
 	if err := json.Unmarshal(b, &o); err != nil || !(o.Mode == fleet.Active || o.Mode == fleet.Paused || o.Mode == fleet.Draining) {
 		// What the owner said cannot be read: the cautious reading is a pause.
@@ -41,6 +42,8 @@ func (a *Agent) SetOwner(mode fleet.Mode) error {
 	if mode != fleet.Active && mode != fleet.Paused && mode != fleet.Draining {
 		return fault.New(fault.Invalid, "mode %q is none of active, paused, draining", mode).WithField("mode")
 	}
+	a.owning.Lock() // of two wishes at once, the one that is kept on disk is the one that holds
+	defer a.owning.Unlock()
 	b, err := json.Marshal(Owner{Mode: mode})
 	if err != nil {
 		return err

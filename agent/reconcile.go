@@ -3,90 +3,21 @@ package agent
 import (
 	"context"
 	"errors"
+	"io/fs"
 	"log/slog"
+	"os"
+	"path/filepath"
 	"reflect"
+	"slices"
+	"strings"
 	"time"
 
-	"interlock.sh/client"
-	"interlock.sh/fault"
 	"interlock.sh/fleet"
-	"interlock.sh/internal/retry"
 	"interlock.sh/worker"
 )
 
-const (
-	pollEvery = time.Minute     // the desired state, when no hint came
-	settle    = 5 * time.Second // between two reconciles when nothing changed
-)
-
-// desiredLoop reads the desired state whenever a hint, a heartbeat or the time says so.
-func (a *Agent) desiredLoop(ctx context.Context) error {
-	back := retry.Backoff{Base: time.Second, Cap: pollEvery}
-	for {
-		d, err := a.control.DesiredState(ctx)
-		wait := pollEvery
-		if err == nil {
-			back.Reset()
-			a.want(d)
-		} else if ctx.Err() == nil {
-			a.note(err)
-			wait = back.Next(client.RetryAfter(err))
-		}
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-a.refresh:
-		case <-a.clock.After(wait):
-		}
-	}
-}
-
-func (a *Agent) want(d fleet.Desired) {
-	a.mu.Lock()
-	changed := d.Version != a.desired.Version || !reflect.DeepEqual(d, a.desired)
-	a.desired = d
-	a.mu.Unlock()
-	if changed {
-		a.log.Info("desired state", slog.Int64("version", d.Version), slog.String("mode", string(d.Mode)), slog.Int("deployments", len(d.Deployments)))
-		a.poke()
-	}
-}
-
-// note remembers why the control plane could not be asked. A revoked machine stops for good.
-func (a *Agent) note(err error) {
-	e := fault.Of(err)
-	a.log.Warn("ask the control plane", slog.Any("cause", err))
-	a.mu.Lock()
-	a.lastErr = e.Error()
-	if errors.Is(err, fault.Revoked) {
-		a.blocked = "this machine was revoked"
-		a.desired.Deployments = nil
-	}
-	a.mu.Unlock()
-	if errors.Is(err, fault.Revoked) {
-		a.poke()
-	}
-}
-
-// listenLoop holds the stream of hints open: low latency when it works, nothing lost when it does not.
-func (a *Agent) listenLoop(ctx context.Context) error {
-	for ctx.Err() == nil {
-		err := a.control.Follow(ctx, client.WorkerEventsPath, "", func(e client.Event) error {
-			if e.Event == "desired" {
-				signal(a.refresh)
-			}
-			return nil
-		})
-		if ctx.Err() != nil {
-			return nil
-		}
-		a.log.Debug("hint stream ended", slog.Any("cause", err))
-		if retry.Sleep(ctx, a.clock, pollEvery) != nil {
-			return nil
-		}
-	}
-	return nil
-}
+// settle is the time between two reconciles when nothing changed.
+const settle = 5 * time.Second
 
 // reconcileLoop brings what runs to what is wanted until ctx ends, and then stops everything.
 func (a *Agent) reconcileLoop(ctx context.Context) error {
@@ -102,31 +33,31 @@ func (a *Agent) reconcileLoop(ctx context.Context) error {
 	}
 }
 
-// reconcile compares the whole wanted document with what runs.
+// reconcile compares the whole wanted document with what runs. It waits for nothing: what is to stop
+// drains by itself, and a deployment that is to start does not wait for another's drain. One that
+// changed waits for its own: the same name is served once.
 func (a *Agent) reconcile(ctx context.Context) {
 	a.mu.Lock()
-	wanted := map[string]fleet.DesiredDeployment{}
-	if a.effectiveMode() != fleet.Paused && a.blocked == "" && a.supported() == nil {
-		for _, d := range a.desired.Deployments {
-			wanted[d.ID] = d
-		}
-	}
-	var gone []*serving
+	wanted := a.wanted()
 	for id, s := range a.serves {
 		if want, ok := wanted[id]; !ok || !reflect.DeepEqual(want, s.want) {
-			gone = append(gone, s)
+			s.ending = true
 		}
 	}
+	pools, drain := a.offerable()
 	a.mu.Unlock()
-	// No new work for what is to stop, then it drains and stops.
-	a.offer(gone)
-	for _, s := range gone {
-		s.end()
-		a.mu.Lock()
-		delete(a.serves, s.want.ID)
-		a.mu.Unlock()
-	}
+	a.offer(pools, drain) // no new work for what is to stop comes first
 	a.mu.Lock()
+	defer a.mu.Unlock()
+	for id, s := range a.serves {
+		switch {
+		case s.over():
+			delete(a.serves, id)
+			a.spaceFreed()
+		case s.ending:
+			s.stop()
+		}
+	}
 	for id, d := range wanted {
 		if a.serves[id] == nil && ctx.Err() == nil {
 			s := newServing(d, a.host, a.log)
@@ -136,37 +67,83 @@ func (a *Agent) reconcile(ctx context.Context) {
 			go s.run(sctx)
 		}
 	}
-	a.mu.Unlock()
-	a.offer(nil)
+	a.prune()
 }
 
-// offer tells the worker what it may claim: the pools of the models that are ready, but for those that
-// are about to stop. Draining claims nothing and finishes what is in hand.
-func (a *Agent) offer(without []*serving) {
-	a.mu.Lock()
-	draining := a.effectiveMode() != fleet.Active || a.blocked != ""
-	var pools []worker.Pool
-	for id, s := range a.serves {
-		s.mu.Lock()
-		ready := s.report.State.Serving()
-		slots := s.report.Slots
-		s.mu.Unlock()
-		for _, g := range without {
-			ready = ready && g != s
+// wanted is what should run now. Callers hold mu.
+func (a *Agent) wanted() map[string]fleet.DesiredDeployment {
+	out := map[string]fleet.DesiredDeployment{}
+	if a.effectiveMode() != fleet.Paused && a.trouble == (trouble{}) && a.supported() == nil {
+		for _, d := range a.desired.Deployments {
+			out[d.ID] = d
 		}
-		if ready {
+	}
+	return out
+}
+
+// spaceFreed lets what is blocked look again at once: something gave memory back. Callers hold mu.
+func (a *Agent) spaceFreed() {
+	for _, s := range a.serves {
+		signal(s.again)
+	}
+}
+
+// prune removes the folders of deployments that this machine is no longer to serve. They hold links;
+// the files stay in the cache. Callers hold mu.
+func (a *Agent) prune() {
+	if !a.known || a.trouble != (trouble{}) || a.supported() != nil {
+		return
+	}
+	dir := a.host.home.Version(a.host.group, "")
+	entries, err := os.ReadDir(dir)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		a.log.Warn("list deployments on disk", slog.Any("cause", err))
+	}
+	for _, e := range entries {
+		named := func(d fleet.DesiredDeployment) bool { return d.ID == e.Name() }
+		if a.serves[e.Name()] != nil || slices.ContainsFunc(a.desired.Deployments, named) {
+			continue
+		}
+		if err := os.RemoveAll(filepath.Join(dir, e.Name())); err != nil {
+			a.log.Warn("remove the folder of a deployment that is gone", slog.Any("cause", err))
+		}
+	}
+}
+
+// offer is what the worker was last told that it may claim.
+type offer struct {
+	pools []worker.Pool
+	drain bool
+	made  bool
+}
+
+// offerable is what the worker may claim: the pools of the models that are ready, but for those that
+// are about to stop. Draining claims nothing and finishes what is in hand. Callers hold mu.
+func (a *Agent) offerable() ([]worker.Pool, bool) {
+	pools := []worker.Pool{}
+	for id, s := range a.serves {
+		if state, slots := s.now(); state.Serving() && !s.ending {
 			pools = append(pools, worker.Pool{Name: fleet.Pool(id), Slots: slots})
 		}
 	}
-	a.mu.Unlock()
+	slices.SortFunc(pools, func(x, y worker.Pool) int { return strings.Compare(x.Name, y.Name) })
+	return pools, a.leaving || a.effectiveMode() != fleet.Active || a.trouble != (trouble{})
+}
+
+// offer tells the worker, if it is anything new: each telling is a registration. Only reconcile calls it.
+func (a *Agent) offer(pools []worker.Pool, drain bool) {
+	if a.offered.made && a.offered.drain == drain && slices.Equal(a.offered.pools, pools) {
+		return
+	}
 	if err := a.worker.SetPools(pools); err != nil {
 		a.log.Error("offer models", slog.Any("cause", err))
 	}
-	if draining {
+	if drain {
 		a.worker.Drain()
 	} else {
 		a.worker.Resume()
 	}
+	a.offered = offer{pools, drain, true}
 }
 
 // stopAll drains and stops every model server, all at the same time.
@@ -175,12 +152,16 @@ func (a *Agent) stopAll() {
 	all := make([]*serving, 0, len(a.serves))
 	for _, s := range a.serves {
 		all = append(all, s)
+		s.ending = true
 		s.stop()
 	}
 	a.mu.Unlock()
 	for _, s := range all {
 		<-s.done
 	}
+	a.mu.Lock()
+	clear(a.serves)
+	a.mu.Unlock()
 }
 
 // effectiveMode is the stricter of what the control plane and the owner want. Callers hold mu.

@@ -5,96 +5,114 @@ import (
 	"errors"
 	"log/slog"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
-	"interlock.sh/agent/hostfacts"
 	"interlock.sh/client"
 	"interlock.sh/fault"
 	"interlock.sh/fleet"
 	"interlock.sh/internal/retry"
-	"interlock.sh/llama"
 )
 
 const (
 	beatEvery  = 10 * time.Second
-	beatSoon   = 250 * time.Millisecond // changes within this time are one heartbeat
-	factsEvery = time.Minute            // the model server program is looked at again
+	beatSoon   = 250 * time.Millisecond // changes of state within this time are one heartbeat
+	beatGently = 2 * time.Second        // the least time between two for slots and speed alone
+	beatWithin = 15 * time.Second       // a control plane that does not answer is asked anew
 )
 
-// reportLoop sends a heartbeat every 10 s and soon after a change.
+// reportLoop sends a heartbeat as often as the control plane wants one, and soon after a change. One that
+// was refused or not answered is repeated with growing pauses, whatever changes meanwhile.
 func (a *Agent) reportLoop(ctx context.Context) error {
 	back := retry.Backoff{Base: time.Second, Cap: beatEvery}
-	var looked time.Time
 	for {
-		if now := a.clock.Now(); looked.IsZero() || now.Sub(looked) >= factsEvery {
-			looked = now
-			a.lookAtServer(ctx)
-		}
-		wait := beatEvery
-		if err := a.beat(ctx); err != nil && ctx.Err() == nil {
-			wait = back.Next(max(client.RetryAfter(err), time.Second))
-		} else {
-			back.Reset()
-		}
-		select {
-		case <-ctx.Done():
+		began := a.clock.Now()
+		every, err := a.beat(ctx)
+		switch {
+		case ctx.Err() != nil:
 			return nil
-		case <-a.news:
-			if retry.Sleep(ctx, a.clock, beatSoon) != nil {
-				return nil
-			}
-		case <-a.clock.After(wait):
+		case errors.Is(err, fault.Revoked):
+			// Nothing changes that any more; asking on shows when it does all the same.
+			err = retry.Sleep(ctx, a.clock, pollEvery)
+		case err != nil:
+			err = retry.Sleep(ctx, a.clock, back.Next(max(client.RetryAfter(err), time.Second)))
+		default:
+			back.Reset()
+			err = a.untilNext(ctx, began, every)
+		}
+		if err != nil {
+			return nil
 		}
 	}
 }
 
-// beat sends one heartbeat.
-func (a *Agent) beat(ctx context.Context) error {
+// untilNext waits for what comes first: the time, or a change.
+func (a *Agent) untilNext(ctx context.Context, last time.Time, every time.Duration) error {
+	due := a.clock.After(every)
+	stir := a.stir
+	for {
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-a.news:
+			return retry.Sleep(ctx, a.clock, beatSoon)
+		case <-stir:
+			stir = nil
+			due = a.clock.After(max(0, beatGently-a.clock.Now().Sub(last)))
+		case <-due:
+			return nil
+		}
+	}
+}
+
+// beat sends one heartbeat and says when the next is due.
+func (a *Agent) beat(ctx context.Context) (time.Duration, error) {
 	hb := a.Report(ctx)
-	res, err := a.control.Heartbeat(ctx, hb)
+	bound, cancel := context.WithTimeout(ctx, beatWithin)
+	defer cancel()
+	res, err := a.control.Heartbeat(bound, hb)
+	if ctx.Err() != nil {
+		return 0, context.Cause(ctx)
+	}
 	if err != nil {
 		a.note(err)
 		if errors.Is(err, fault.Conflict) {
-			a.mu.Lock()
-			a.blocked = fault.Of(err).Message
-			a.mu.Unlock()
-			a.poke()
+			a.blame(func(t *trouble) { t.conflict = said(err) })
 		}
-		return err
+		return 0, err
 	}
 	a.mu.Lock()
 	a.lastSeen, a.lastErr = a.clock.Now(), ""
 	stale := res.DesiredVersion != a.desired.Version
 	a.mu.Unlock()
+	a.blame(func(t *trouble) { t.conflict = "" })
 	if stale {
 		signal(a.refresh)
 	}
-	return nil
+	if asked := time.Duration(res.NextMs) * time.Millisecond; asked >= time.Second && asked < fleet.SeenFor {
+		return asked, nil
+	}
+	return beatEvery, nil
 }
 
 // lastReport tells the control plane how the agent left, as far as it can be reached.
 func (a *Agent) lastReport(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
-	if err := a.beat(ctx); err != nil {
+	if _, err := a.beat(ctx); err != nil {
 		a.log.Debug("last heartbeat", slog.Any("cause", err))
 	}
 }
 
 // Report is the machine as it would be reported now.
 func (a *Agent) Report(ctx context.Context) fleet.Heartbeat {
+	facts := a.gauge.Read(ctx)
 	a.mu.Lock()
-	facts := a.facts
-	a.mu.Unlock()
-	hostfacts.Refresh(ctx, &facts, string(a.Enrollment.Home))
-	a.mu.Lock()
-	a.facts = facts
 	hb := fleet.Heartbeat{
 		Instance: a.instance, HostID: a.hostID, Version: a.Version, DesiredVersion: a.desired.Version,
 		Host: facts, Server: a.server, Deployments: []fleet.DeploymentReport{},
 	}
+	cpuOnly := a.cpuOnly
 	all := make([]*serving, 0, len(a.serves))
 	for _, s := range a.serves {
 		all = append(all, s)
@@ -105,7 +123,7 @@ func (a *Agent) Report(ctx context.Context) fleet.Heartbeat {
 	}
 	slices.SortFunc(hb.Deployments, func(x, y fleet.DeploymentReport) int { return strings.Compare(x.Alias, y.Alias) })
 	hb.State = a.words(hb.Deployments)
-	if hb.Server != nil && len(hb.Server.Devices) == 0 && len(facts.GPUs) > 0 {
+	if cpuOnly && len(facts.GPUs) > 0 {
 		hb.Warnings = append(hb.Warnings, "llama-server is built for the CPU only, and this machine has "+facts.GPUs[0].Name)
 	}
 	return hb
@@ -119,8 +137,12 @@ func (a *Agent) words(ds []fleet.DeploymentReport) fleet.State {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	switch {
-	case a.blocked != "":
-		return fleet.State{Kind: fleet.StateBlocked, Detail: a.blocked}
+	case a.trouble != (trouble{}):
+		return fleet.State{Kind: fleet.StateBlocked, Detail: a.trouble.String()}
+	case a.leaving && len(ds) > 0:
+		return fleet.State{Kind: fleet.StateDraining}
+	case a.leaving:
+		return fleet.State{Kind: fleet.StateOffline}
 	case a.effectiveMode() == fleet.Paused && len(ds) > 0:
 		return fleet.State{Kind: fleet.StateDraining}
 	case a.owner.Mode == fleet.Paused:
@@ -131,21 +153,4 @@ func (a *Agent) words(ds []fleet.DeploymentReport) fleet.State {
 		return fleet.State{Kind: fleet.StateDraining}
 	}
 	return fleet.Summary(ds)
-}
-
-// lookAtServer finds the model server program and what it says of itself.
-func (a *Agent) lookAtServer(ctx context.Context) {
-	if a.supported() != nil {
-		return
-	}
-	bin, err := llama.Find(ctx, a.host.setting)
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.server = nil
-	if err == nil {
-		a.server = &fleet.ServerFacts{Path: bin.Path, Version: bin.Version, Devices: bin.GPUs}
-		if bin.Build > 0 {
-			a.server.Build = "b" + strconv.Itoa(bin.Build)
-		}
-	}
 }

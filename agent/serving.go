@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"os"
 	"sync"
 	"time"
 
@@ -17,7 +16,6 @@ import (
 	"interlock.sh/fault"
 	"interlock.sh/fleet"
 	"interlock.sh/internal/clock"
-	"interlock.sh/internal/retry"
 	"interlock.sh/llama"
 )
 
@@ -31,17 +29,19 @@ const (
 // there until its context ends: room on the disk, files, links, room in memory, process. Whatever
 // stands in the way is a state in words, and it tries again when that can have changed.
 type serving struct {
-	want  fleet.DesiredDeployment
-	host  *machine
-	log   *slog.Logger
-	child *supervise.Child // nil until the files are there
-	drive *llamaDriver
+	want fleet.DesiredDeployment
+	host *machine
+	log  *slog.Logger
+
+	done   chan struct{}      // closes when nothing of it is left
+	again  chan struct{}      // look again at what blocks it
+	stop   context.CancelFunc // drains and ends it
+	ending bool               // it is to stop; Agent.mu guards it
 
 	mu     sync.Mutex
+	child  *supervise.Child // nil until the files are there
+	drive  *llamaDriver
 	report fleet.DeploymentReport
-	since  *time.Time // ready since
-	done   chan struct{}
-	stop   context.CancelFunc
 }
 
 // machine is what all deployments of an agent share.
@@ -55,40 +55,56 @@ type machine struct {
 	sup     *supervise.Supervisor
 	control *client.Client
 	clock   clock.Clock
-	changed func()
+	moved   func() // a state changed
+	stirred func() // a figure changed
 }
 
 func newServing(want fleet.DesiredDeployment, host *machine, log *slog.Logger) *serving {
 	return &serving{
-		want: want, host: host, log: log.With(slog.String("deployment", want.Alias)), done: make(chan struct{}),
+		want: want, host: host, log: log.With(slog.String("deployment", want.Alias)), done: make(chan struct{}), again: make(chan struct{}, 1),
 		report: fleet.DeploymentReport{ID: want.ID, Alias: want.Alias, Slots: want.Slots, ContextLength: want.ContextLength, State: fleet.State{Kind: fleet.StateLoading}},
 	}
 }
 
 // run serves until ctx ends and leaves no process behind.
 func (s *serving) run(ctx context.Context) {
-	defer close(s.done)
+	defer func() {
+		close(s.done)
+		s.host.moved()
+	}()
 	for ctx.Err() == nil {
 		err := s.serve(ctx)
 		if ctx.Err() != nil {
 			return
 		}
 		s.block(err)
-		if retry.Sleep(ctx, s.host.clock, retryEvery) != nil {
-			return
+		select {
+		case <-ctx.Done():
+		case <-s.again:
+		case <-s.host.clock.After(retryEvery):
 		}
+	}
+}
+
+// over says whether nothing of it is left.
+func (s *serving) over() bool {
+	select {
+	case <-s.done:
+		return true
+	default:
+		return false
 	}
 }
 
 // block shows what stands in the way.
 func (s *serving) block(err error) {
-	e := fault.Of(err)
-	state := fleet.State{Kind: fleet.StateBlocked, Detail: e.Message}
+	state := fleet.State{Kind: fleet.StateBlocked, Detail: said(err)}
 	if errors.Is(err, errUnsupported) {
 		state.Kind = fleet.StateUnsupported
 	}
-	s.log.Warn("deployment is "+state.String(), slog.String("way out", e.Hint))
-	s.set(func(r *fleet.DeploymentReport) { r.State = state })
+	if s.set(func(r *fleet.DeploymentReport) { r.State, r.Downloaded, r.Total = state, 0, 0 }) {
+		s.log.Warn("deployment is "+state.String(), slog.Any("cause", err))
+	}
 }
 
 var errUnsupported = errors.New("unsupported")
@@ -98,14 +114,16 @@ func (s *serving) serve(ctx context.Context) error {
 	if s.want.Runtime != fleet.LlamaCpp {
 		return fault.Wrap(errUnsupported, fault.Conflict, "runtime %s is not served by this version of the agent", s.want.Runtime)
 	}
+	if err := fleet.CheckFileName("id", s.want.ID); err != nil {
+		return err // it names a folder, and the control plane is not trusted with paths
+	}
 	bin, err := llama.Find(ctx, s.host.setting)
 	if err != nil {
-		return err
+		return withHint(err)
 	}
 	if err := bin.Check(); err != nil {
-		return err
+		return withHint(err)
 	}
-	s.set(func(r *fleet.DeploymentReport) { r.State = fleet.State{Kind: fleet.StateDownloading} })
 	if err := s.host.cache.Ensure(ctx, s.host.control, s.want.Files, s.downloaded); err != nil {
 		return err
 	}
@@ -113,9 +131,6 @@ func (s *serving) serve(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	s.set(func(r *fleet.DeploymentReport) {
-		r.State, r.Downloaded, r.Total = fleet.State{Kind: fleet.StateLoading}, 0, 0
-	})
 	model, err := llama.OpenModel(first)
 	if err != nil {
 		return err
@@ -130,16 +145,34 @@ func (s *serving) serve(ctx context.Context) error {
 			s.log.Warn("give memory back", slog.Any("cause", err))
 		}
 	}()
+	// What blocked it stays shown until here: each try passes the steps before.
+	s.set(func(r *fleet.DeploymentReport) {
+		r.State, r.Downloaded, r.Total = fleet.State{Kind: fleet.StateLoading}, 0, 0
+	})
 	return s.supervise(ctx, &llamaDriver{bin: bin, weights: model.WeightsBytes, spec: llama.Spec{
 		Model: first, Alias: s.want.Alias, ContextLength: s.want.ContextLength, Slots: s.want.Slots,
 		Threads: s.want.Threads, GPULayers: s.want.GPULayers, Extra: s.want.Args,
 	}}, promise)
 }
 
+// withHint puts the way out into the words that are shown.
+func withHint(err error) error {
+	e := fault.Of(err)
+	if e.Hint == "" || e.Code == fault.Internal {
+		return err
+	}
+	return fault.Wrap(err, e.Code, "%s: %s", e.Message, e.Hint).WithHint("%s", e.Hint)
+}
+
+// downloaded notes how far a download is. The next heartbeat shows it: one for every chunk would be a
+// flood.
 func (s *serving) downloaded(done, total int64) {
-	s.mu.Lock()
-	s.report.Downloaded, s.report.Total = done, total
-	s.mu.Unlock() // shown by the next heartbeat: a hint for every chunk would flood it
+	if done == total {
+		return
+	}
+	s.set(func(r *fleet.DeploymentReport) {
+		r.State, r.Downloaded, r.Total = fleet.State{Kind: fleet.StateDownloading}, done, total
+	})
 }
 
 // reserve checks that weights, cache and margin fit beside everything else on the machine.
@@ -167,43 +200,49 @@ func (s *serving) reserve(ctx context.Context, bin llama.Binary, model llama.Mod
 	return s.host.ledger.Reserve(ctx, *p, free)
 }
 
-// supervise keeps the process until ctx ends.
+// supervise keeps the process until ctx ends, drains it then, and leaves none.
 func (s *serving) supervise(ctx context.Context, d *llamaDriver, promise memory.Promise) error {
 	child, err := s.host.sup.Add(s.want.ID, d)
 	if err != nil {
 		return err
 	}
-	s.mu.Lock()
-	s.child, s.drive = child, d
-	s.mu.Unlock()
-	defer func() {
-		s.mu.Lock()
-		s.child, s.drive = nil, nil
-		s.mu.Unlock()
-		end := context.WithoutCancel(ctx)
+	s.hold(child, d)
+	// What it does while it drains is shown as well.
+	end := context.WithoutCancel(ctx)
+	watch, closeWatch := context.WithCancel(end)
+	defer closeWatch()
+	context.AfterFunc(ctx, func() {
+		defer closeWatch()
 		if err := child.Drain(end, drainWithin); err != nil {
 			s.log.Error("stop model server", slog.Any("cause", err))
 		}
-		if err := s.host.sup.Remove(end, s.want.ID); err != nil {
-			s.log.Error("remove model server", slog.Any("cause", err))
-		}
-	}()
+	})
 	child.Start()
 	loaded := false
-	for st := range child.Watch(ctx) {
-		s.follow(st)
+	for st := range child.Watch(watch) {
+		s.follow(st, ctx.Err() != nil)
 		if st.State == supervise.Ready && !loaded {
 			loaded = true
-			if err := s.host.ledger.Loaded(ctx, promise); err != nil && ctx.Err() == nil {
-				return err
+			if err := s.host.ledger.Loaded(ctx, promise); err != nil {
+				s.log.Warn("note that the model has its memory", slog.Any("cause", err))
 			}
 		}
+	}
+	s.hold(nil, nil)
+	if err := s.host.sup.Remove(end, s.want.ID); err != nil {
+		s.log.Error("remove model server", slog.Any("cause", err))
 	}
 	return context.Cause(ctx)
 }
 
-// follow turns the child's state into the deployment's.
-func (s *serving) follow(st supervise.Status) {
+func (s *serving) hold(child *supervise.Child, d *llamaDriver) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.child, s.drive = child, d
+}
+
+// follow turns the child's state into the deployment's; leaving is a child that was told to end.
+func (s *serving) follow(st supervise.Status, leaving bool) {
 	s.set(func(r *fleet.DeploymentReport) {
 		r.Pid, r.Busy, r.Restarts = st.PID, st.Leases, max(st.Starts-1, 0)
 		switch st.State {
@@ -211,9 +250,6 @@ func (s *serving) follow(st supervise.Status) {
 			r.State, r.LastError = fleet.State{Kind: fleet.StateReady}, ""
 			if st.Leases >= r.Slots {
 				r.State.Kind = fleet.StateFull
-			}
-			if st.Draining {
-				r.State.Kind = fleet.StateDraining
 			}
 		case supervise.Parked:
 			r.State, r.LastError = fleet.State{Kind: fleet.StateParked, Detail: st.Reason}, st.Reason
@@ -225,6 +261,9 @@ func (s *serving) follow(st supervise.Status) {
 		default:
 			r.State = fleet.State{Kind: fleet.StateLoading}
 		}
+		if leaving || st.Draining {
+			r.State = fleet.State{Kind: fleet.StateDraining}
+		}
 		if r.State.Serving() && r.ReadySince == nil {
 			since := st.Since
 			r.ReadySince = &since
@@ -235,16 +274,30 @@ func (s *serving) follow(st supervise.Status) {
 	})
 }
 
-func (s *serving) set(fn func(r *fleet.DeploymentReport)) {
+// set changes the report, shows the change, and says whether the state is another one. Whether a slot is
+// free changes with every request: that is a figure.
+func (s *serving) set(fn func(r *fleet.DeploymentReport)) bool {
 	s.mu.Lock()
-	before := s.report.State
-	busy := s.report.Busy
+	before, busy := s.report.State, s.report.Busy
 	fn(&s.report)
-	moved := s.report.State != before || s.report.Busy != busy
+	after := s.report.State
+	stirred := s.report.Busy != busy
 	s.mu.Unlock()
-	if moved {
-		s.host.changed()
+	moved := after != before && !(after.Serving() && before.Serving())
+	switch {
+	case moved:
+		s.host.moved()
+	case stirred || after != before:
+		s.host.stirred()
 	}
+	return moved
+}
+
+// now is the state and how many requests it takes at once.
+func (s *serving) now() (fleet.State, int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.report.State, s.report.Slots
 }
 
 // state is the report with what changes by itself.
@@ -284,7 +337,7 @@ func (s *serving) spoke(tokensPerSecond *float64) {
 	s.mu.Lock()
 	s.report.TokensPerSecond = tokensPerSecond
 	s.mu.Unlock()
-	s.host.changed()
+	s.host.stirred()
 }
 
 // doubt tells the supervisor that a request was not answered as it should.
@@ -295,15 +348,4 @@ func (s *serving) doubt(reason string) {
 	if child != nil {
 		child.Doubt(reason)
 	}
-}
-
-// end stops serving and waits until the process is gone.
-func (s *serving) end() {
-	s.stop()
-	<-s.done
-}
-
-// self names this process in the ledger.
-func self(started string) memory.Promise {
-	return memory.Promise{Pid: os.Getpid(), Started: started}
 }

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/gofrs/flock"
 
@@ -49,8 +50,8 @@ func (h Home) Enroll(ctx context.Context, req Request) (Result, error) {
 		return Result{}, fmt.Errorf("make %s: %w", h, err)
 	}
 	lock := flock.New(filepath.Join(string(h), "enroll.lock"))
-	if err := lock.Lock(); err != nil {
-		return Result{}, fmt.Errorf("wait for another enrollment: %w", err)
+	if ok, err := lock.TryLockContext(ctx, lockPoll); err != nil || !ok {
+		return Result{}, fmt.Errorf("wait for another enrollment: %w", errors.Join(err, context.Cause(ctx)))
 	}
 	defer lock.Unlock() //nolint:errcheck // closing the file releases it as well
 	old, found, err := h.enrolled(req)
@@ -61,6 +62,10 @@ func (h Home) Enroll(ctx context.Context, req Request) (Result, error) {
 		return h.exchange(ctx, req)
 	}
 	if old.HostID != req.HostID && old.HostID != "" {
+		if req.Key == "" {
+			return Result{}, fault.New(fault.Unauthenticated, "this folder was enrolled on another computer (%s), and no key was given for this one", old.Name).
+				WithHint("export INTERLOCK_MODEL_KEY first; print a fresh line with: interlock models key rotate %s", req.Role)
+		}
 		res, err := h.exchange(ctx, req)
 		res.Note = "the folder came from another computer; this one is enrolled by itself"
 		return res, err
@@ -95,22 +100,27 @@ func (r *Request) check() error {
 	return nil
 }
 
-// enrolled finds the enrollment of the same origin, group and role.
+// lockPoll is how often a taken lock is tried again.
+const lockPoll = 100 * time.Millisecond
+
+// enrolled finds the enrollment of the same origin, group and role. With a key, a damaged folder is no
+// hindrance: the exchange writes it anew. One of a newer version is not touched.
 func (h Home) enrolled(req Request) (Enrollment, bool, error) {
 	all, err := h.List()
-	if err != nil {
-		return Enrollment{}, false, err
-	}
 	for _, e := range all {
 		if e.Origin == req.Origin && e.Role == req.Role && (e.Group == req.Group || e.GroupName == req.Group) {
 			return e, true, nil
 		}
 	}
-	return Enrollment{}, false, nil
+	if req.Key != "" && errors.Is(err, errDamaged) && !errors.Is(err, errNewer) {
+		err = nil
+	}
+	return Enrollment{}, false, err
 }
 
 // stands asks the control plane whether the stored credential is still good. A control plane that
-// cannot be reached is no reason to throw a credential away.
+// cannot be reached is no reason to throw a credential away; one that does not know the credential is
+// as one that revoked it.
 func (e Enrollment) stands(ctx context.Context, req Request) (note string, again bool, err error) {
 	c, err := e.Client(req.Version)
 	if err != nil {
@@ -118,15 +128,20 @@ func (e Enrollment) stands(ctx context.Context, req Request) (note string, again
 	}
 	defer c.Close()
 	_, err = c.Self(ctx)
+	word, worthless := "revoked", errors.Is(err, fault.Revoked)
+	var answered *client.StatusError
+	if errors.Is(err, fault.Unauthenticated) && errors.As(err, &answered) && !answered.Interposed {
+		word, worthless = "unknown to the control plane", true
+	}
 	switch {
 	case err == nil && req.Key != "":
 		return "this machine is enrolled already: it keeps its credential, the key was not used", false, nil
 	case err == nil:
 		return "", false, nil
-	case errors.Is(err, fault.Revoked) && req.Key != "":
-		return "the earlier credential was revoked; the key was exchanged for a new one", true, nil
-	case errors.Is(err, fault.Revoked):
-		return "", false, fault.New(fault.Revoked, "the credential of this machine was revoked").
+	case worthless && req.Key != "":
+		return "the earlier credential was " + word + "; the key was exchanged for a new one", true, nil
+	case worthless:
+		return "", false, fault.Wrap(err, fault.CodeOf(err), "the credential of this machine was %s", word).
 			WithHint("print a fresh line: interlock models key rotate %s", req.Role)
 	}
 	return fmt.Sprintf("the control plane could not be asked (%v): the credential is kept", err), false, nil
@@ -151,9 +166,21 @@ func (h Home) exchange(ctx context.Context, req Request) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
+	if err := checkFolder(out.Group); err != nil {
+		return Result{}, err
+	}
 	e := Enrollment{
 		Home: h, Group: out.Group, GroupName: out.GroupName, Project: out.Project, Origin: req.Origin, Pin: req.Pin, InsecureHTTP: req.InsecureHTTP,
 		Role: out.Role, Runtime: out.Runtime, Machine: out.Machine, Name: req.Name, HostID: req.HostID,
 	}
 	return Result{Enrollment: e}, e.save(out.Credential)
+}
+
+// checkFolder refuses a group id that would lead out of the folder of groups: what a control plane says
+// is not trusted with paths.
+func checkFolder(id string) error {
+	if err := fleet.CheckFileName("group", id); err != nil {
+		return fmt.Errorf("the control plane named a group that cannot be a folder: %w", err)
+	}
+	return nil
 }

@@ -2,9 +2,12 @@ package enrollment
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"interlock.sh/client"
@@ -52,8 +55,12 @@ type roleFile struct {
 	HostID  string        `json:"hostId"`
 }
 
-// Load reads one enrollment; fs.ErrNotExist when it is not there.
+// Load reads one enrollment; fs.ErrNotExist when it is not there. The credential is written last: a
+// folder without one is an enrollment that broke off, which is none.
 func (h Home) Load(group string, role fleet.Role) (Enrollment, error) {
+	if _, err := os.Stat(Enrollment{Home: h, Group: group, Role: role}.envPath()); err != nil {
+		return Enrollment{}, fmt.Errorf("look for the credential: %w", err)
+	}
 	var g groupFile
 	var r roleFile
 	if err := readJSON(filepath.Join(h.Group(group), "group.json"), &g); err != nil {
@@ -77,12 +84,27 @@ func readJSON(path string, into any) error {
 		Schema int `json:"schema"`
 	}
 	if err := json.Unmarshal(b, &v); err != nil {
-		return fault.Wrap(err, fault.Invalid, "%s is damaged: %v", path, err).WithHint("restore it, or enroll again with a fresh key")
+		return damaged(path, err)
+	}
+	if v.Schema > schema {
+		return fault.Wrap(errNewer, fault.Invalid, "%s has schema %d; this version reads %d", path, v.Schema, schema).WithHint("use the version that wrote it, or a newer one")
 	}
 	if v.Schema != schema {
-		return fault.New(fault.Invalid, "%s has schema %d; this version reads %d", path, v.Schema, schema).WithHint("use the version that wrote it, or a newer one")
+		return damaged(path, fmt.Errorf("schema %d was never written", v.Schema))
 	}
-	return json.Unmarshal(b, into)
+	if err := json.Unmarshal(b, into); err != nil {
+		return damaged(path, err)
+	}
+	return nil
+}
+
+var (
+	errDamaged = errors.New("damaged")
+	errNewer   = errors.New("of a newer version")
+)
+
+func damaged(path string, cause error) error {
+	return fault.Wrap(errDamaged, fault.Invalid, "%s is damaged: %v", path, cause).WithHint("restore it, or enroll again with a fresh key")
 }
 
 // Dir is the folder of the role.
@@ -166,9 +188,9 @@ func (v Env) write(path string) error {
 	var b strings.Builder
 	b.WriteString("# Read by interlock agent. Keep it to yourself: it holds this machine's credential.\n")
 	b.WriteString(envCredential + "=" + v[envCredential] + "\n")
-	for k, val := range v {
+	for _, k := range slices.Sorted(maps.Keys(v)) {
 		if k != envCredential {
-			b.WriteString(k + "=" + val + "\n")
+			b.WriteString(k + "=" + v[k] + "\n")
 		}
 	}
 	return atomicfile.Write(path, []byte(b.String()), 0o600)

@@ -96,7 +96,8 @@ func privateDir(dir string) error {
 	return nil
 }
 
-// List finds every enrolled group and role. A folder that is no enrollment is passed over.
+// List finds every enrolled group and role. A folder that is no enrollment is passed over. The error
+// says which enrollments cannot be read; the others are listed all the same.
 func (h Home) List() ([]Enrollment, error) {
 	groups, err := os.ReadDir(filepath.Join(string(h), "groups"))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -106,6 +107,7 @@ func (h Home) List() ([]Enrollment, error) {
 		return nil, fmt.Errorf("list groups: %w", err)
 	}
 	var out []Enrollment
+	var unread []error
 	for _, g := range groups {
 		for _, role := range []fleet.Role{fleet.RoleClient, fleet.RoleTrainer} {
 			e, err := h.Load(g.Name(), role)
@@ -113,21 +115,19 @@ func (h Home) List() ([]Enrollment, error) {
 				continue
 			}
 			if err != nil {
-				return out, err
+				unread = append(unread, err)
+				continue
 			}
 			out = append(out, e)
 		}
 	}
-	return out, nil
+	return out, errors.Join(unread...)
 }
 
 // Find is the enrollment that a person means by a group's id or name and a role. Empty words match
 // everything; the result must be one.
 func (h Home) Find(group string, role fleet.Role) (Enrollment, error) {
-	all, err := h.List()
-	if err != nil {
-		return Enrollment{}, err
-	}
+	all, unread := h.List()
 	var found []Enrollment
 	for _, e := range all {
 		if (group == "" || group == e.Group || group == e.GroupName) && (role == "" || role == e.Role) {
@@ -138,6 +138,9 @@ func (h Home) Find(group string, role fleet.Role) (Enrollment, error) {
 	case 1:
 		return found[0], nil
 	case 0:
+		if unread != nil {
+			return Enrollment{}, unread
+		}
 		return Enrollment{}, fault.New(fault.NotFound, "this machine is not enrolled in group %q with role %q", group, role).
 			WithHint("paste the install line that `interlock models key rotate` prints")
 	}

@@ -43,6 +43,12 @@ func Collect(ctx context.Context, disk string) fleet.HostFacts {
 
 // Refresh reads again what changes: memory, disk, accelerators.
 func Refresh(ctx context.Context, f *fleet.HostFacts, disk string) {
+	refreshHost(ctx, f, disk)
+	f.GPUs = askGPUs(ctx)
+}
+
+// refreshHost reads again what costs nothing to read.
+func refreshHost(ctx context.Context, f *fleet.HostFacts, disk string) {
 	f.MemoryTotal, f.MemoryFree, f.DiskFree = nil, nil, nil
 	if m, err := mem.VirtualMemoryWithContext(ctx); err == nil {
 		total, free := int64(m.Total), int64(m.Available)
@@ -51,19 +57,44 @@ func Refresh(ctx context.Context, f *fleet.HostFacts, disk string) {
 	if free, err := diskspace.Free(disk); err == nil {
 		f.DiskFree = &free
 	}
-	gctx, cancel := context.WithTimeout(ctx, gpuDeadline)
-	defer cancel()
-	f.GPUs = gpus(gctx)
 }
 
-// ID is an opaque name of this computer, the same until its system is installed anew.
+func askGPUs(ctx context.Context) []fleet.GPU {
+	ctx, cancel := context.WithTimeout(ctx, gpuDeadline)
+	defer cancel()
+	return gpus(ctx)
+}
+
+// ID is an opaque name of this computer, the same until its system is installed anew, and the same for
+// every user of it.
 func ID(ctx context.Context) string {
-	raw, err := host.HostIDWithContext(ctx)
-	if err != nil || raw == "" {
+	raw := systemID(ctx)
+	if raw == "" {
 		raw, _ = os.Hostname() // two copies of one folder still differ in most cases
 	}
 	sum := sha256.Sum256([]byte("interlock host\x00" + raw))
 	return hex.EncodeToString(sum[:16])
+}
+
+// machineIDs are where Linux keeps the id of an installation. The ids of the board, which only root may
+// read, and of the boot, which is another one after each, are not used.
+var machineIDs = [...]string{"/etc/machine-id", "/var/lib/dbus/machine-id"}
+
+func systemID(ctx context.Context) string {
+	if runtime.GOOS != "linux" {
+		id, err := host.HostIDWithContext(ctx)
+		if err != nil {
+			return ""
+		}
+		return id
+	}
+	for _, path := range machineIDs {
+		b, err := os.ReadFile(path)
+		if id := strings.TrimSpace(string(b)); err == nil && id != "" && id != "uninitialized" {
+			return id
+		}
+	}
+	return ""
 }
 
 // Resident is the memory of a process with its children; nil when it cannot be read.

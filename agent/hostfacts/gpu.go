@@ -10,6 +10,7 @@ import (
 	"sort"
 	"strconv"
 	"strings"
+	"time"
 
 	"interlock.sh/fleet"
 )
@@ -29,6 +30,7 @@ func output(ctx context.Context, name string, args ...string) string {
 		return ""
 	}
 	cmd := exec.CommandContext(ctx, path, args...)
+	cmd.WaitDelay = time.Second // what it started may hold its output open after it was killed
 	cmd.Env = []string{"PATH=/usr/bin:/bin:/usr/sbin:/sbin", "LC_ALL=C"}
 	b, err := cmd.Output()
 	if err != nil {

@@ -25,7 +25,6 @@ type Client struct {
 // Dial makes a client for the agent behind a socket. It connects when asked.
 func Dial(socket string) *Client {
 	return &Client{http: &http.Client{
-		Timeout: time.Minute,
 		Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 			return (&net.Dialer{}).DialContext(ctx, "unix", socket)
 		}},
@@ -34,16 +33,27 @@ func Dial(socket string) *Client {
 
 // Status asks how the agent is.
 func (c *Client) Status(ctx context.Context) (Status, error) {
+	ctx, cancel := context.WithTimeout(ctx, quickly)
+	defer cancel()
 	var out Status
 	return out, c.do(ctx, http.MethodGet, "/status", &out)
 }
 
 // SetOwner pauses, resumes or drains in the owner's name.
 func (c *Client) SetOwner(ctx context.Context, mode fleet.Mode) (Status, error) {
-	verb := map[fleet.Mode]string{fleet.Paused: "/pause", fleet.Active: "/resume", fleet.Draining: "/drain"}[mode]
+	verb, ok := map[fleet.Mode]string{fleet.Paused: "/pause", fleet.Active: "/resume", fleet.Draining: "/drain"}[mode]
 	var out Status
+	if !ok {
+		return out, fault.New(fault.Invalid, "mode %q is none of active, paused, draining", mode).WithField("mode")
+	}
+	ctx, cancel := context.WithTimeout(ctx, quickly)
+	defer cancel()
 	return out, c.do(ctx, http.MethodPost, verb, &out)
 }
+
+// quickly bounds what an agent answers from memory. Doctor has no bound but the caller's: reading every
+// model file takes minutes.
+const quickly = time.Minute
 
 // Doctor has the agent check itself; deep reads every model file whole.
 func (c *Client) Doctor(ctx context.Context, deep bool) ([]Check, error) {
@@ -53,6 +63,8 @@ func (c *Client) Doctor(ctx context.Context, deep bool) ([]Check, error) {
 
 // Logs reads the newest lines of a deployment's model server, by id or alias; of the agent for "".
 func (c *Client) Logs(ctx context.Context, deployment string, lines int) (Logs, error) {
+	ctx, cancel := context.WithTimeout(ctx, quickly)
+	defer cancel()
 	var out Logs
 	q := url.Values{"deployment": {deployment}, "lines": {strconv.Itoa(lines)}}
 	return out, c.do(ctx, http.MethodGet, "/logs?"+q.Encode(), &out)

@@ -31,8 +31,14 @@ type Cache struct {
 	freeSpace func(dir string) (int64, error)
 }
 
-// NewCache uses dir, which is made when the first file is fetched.
-func NewCache(dir string) *Cache { return &Cache{dir: dir, freeSpace: diskspace.Free} }
+// NewCache uses dir, which is made when the first file is fetched. free says how many bytes the disk of
+// a folder has left; nil asks the system.
+func NewCache(dir string, free func(dir string) (int64, error)) *Cache {
+	if free == nil {
+		free = diskspace.Free
+	}
+	return &Cache{dir: dir, freeSpace: free}
+}
 
 // Path is where a digest's bytes are, or will be.
 func (c *Cache) Path(sha256 string) string { return filepath.Join(c.dir, sha256) }
@@ -51,9 +57,13 @@ func (c *Cache) Ensure(ctx context.Context, src Source, files []fleet.File, prog
 	var missing []fleet.File
 	for _, f := range files {
 		total += f.Size
-		if err := c.Check(f, false); err == nil {
+		err := c.Check(ctx, f, false)
+		if err == nil {
 			have += f.Size
 			continue
+		}
+		if ctx.Err() != nil {
+			return err
 		}
 		missing = append(missing, f)
 	}
@@ -76,11 +86,14 @@ func (c *Cache) fits(missing []fleet.File) error {
 	var need int64
 	for _, f := range missing {
 		need += f.Size
-		if st, err := os.Stat(c.Path(f.SHA256) + ".part"); err == nil {
-			need -= min(st.Size(), f.Size)
+		// What a broken download left counts, and so does a damaged file, which goes before it comes anew.
+		for _, there := range []string{c.Path(f.SHA256) + ".part", c.Path(f.SHA256)} {
+			if st, err := os.Stat(there); err == nil {
+				need -= min(st.Size(), f.Size)
+			}
 		}
 	}
-	if need == 0 {
+	if need <= 0 {
 		return nil
 	}
 	free, err := c.freeSpace(c.dir)
@@ -88,10 +101,15 @@ func (c *Cache) fits(missing []fleet.File) error {
 		return fmt.Errorf("look at the free disk: %w", err)
 	}
 	if free < need+spaceFloor {
-		return fault.New(fault.DiskFull, "disk: needs %s and %s to spare, has %s free", size(need), size(spaceFloor), size(free)).
-			With("needs", need+spaceFloor).With("has", free).WithHint("free some space: the download begins by itself then")
+		return full(nil, need, free)
 	}
 	return nil
+}
+
+// full says in which numbers the disk is too small for what is still to come.
+func full(cause error, need, free int64) *fault.Error {
+	return fault.Wrap(cause, fault.DiskFull, "disk: needs %s and %s to spare, has %s free", size(need), size(spaceFloor), size(free)).
+		With("needs", need+spaceFloor).With("has", free).WithHint("free some space: the download goes on by itself then")
 }
 
 // fetch downloads one file. Several agents of a machine may want it at once: one fetches, the others
@@ -104,18 +122,37 @@ func (c *Cache) fetch(ctx context.Context, src Source, f fleet.File, progress fu
 		return fmt.Errorf("wait for another download of %s: %w", f.Name, errors.Join(err, context.Cause(ctx)))
 	}
 	defer lock.Unlock() //nolint:errcheck // closing the file releases it as well
-	if err := c.Check(f, false); err == nil {
+	switch err := c.Check(ctx, f, false); {
+	case err == nil:
 		return nil // another agent fetched it meanwhile
-	} else if !errors.Is(err, fs.ErrNotExist) {
+	case ctx.Err() != nil:
+		return err
+	case !errors.Is(err, fs.ErrNotExist):
 		if err := c.discard(f.SHA256); err != nil {
 			return err
 		}
 	}
 	err = src.Download(ctx, client.Ref{SHA256: f.SHA256, Size: f.Size}, path, client.Transfer{Progress: progress, SpaceFloor: spaceFloor, FreeSpace: c.freeSpace})
+	if errors.Is(err, fault.DiskFull) { // another program took the space meanwhile: the partial file stays
+		return c.filled(f, err)
+	}
 	if err != nil {
 		return fmt.Errorf("download %s: %w", f.Name, err)
 	}
 	return c.seal(f.SHA256)
+}
+
+// filled says the numbers of a disk that filled up under a download.
+func (c *Cache) filled(f fleet.File, cause error) error {
+	need := f.Size
+	if st, err := os.Stat(c.Path(f.SHA256) + ".part"); err == nil {
+		need -= min(st.Size(), f.Size)
+	}
+	free, err := c.freeSpace(c.dir)
+	if err != nil {
+		return errors.Join(fmt.Errorf("download %s: %w", f.Name, cause), err)
+	}
+	return full(cause, need, free)
 }
 
 // discard removes a file that is not what its name says, with its seal.
@@ -131,6 +168,9 @@ func (c *Cache) discard(sha256 string) error {
 // Link makes a deployment's folder: one link a file, under the file's own name, none that the
 // deployment does not name. It returns the path of the first file.
 func (c *Cache) Link(dir string, files []fleet.File) (string, error) {
+	if len(files) == 0 {
+		return "", fault.New(fault.Invalid, "the deployment names no files").WithHint("deploy a release that has some")
+	}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return "", fmt.Errorf("make %s: %w", dir, err)
 	}

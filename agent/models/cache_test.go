@@ -54,7 +54,7 @@ func ensure(t *testing.T, c *Cache, s *shelf, files ...fleet.File) {
 }
 
 func TestAFileIsFetchedOnceForAllGroups(t *testing.T) {
-	s, c := &shelf{}, NewCache(t.TempDir())
+	s, c := &shelf{}, NewCache(t.TempDir(), nil)
 	f := s.put("m.gguf", bytes.Repeat([]byte("x"), 1000))
 	var all sync.WaitGroup
 	for range 4 {
@@ -69,15 +69,15 @@ func TestAFileIsFetchedOnceForAllGroups(t *testing.T) {
 func TestBytesFlippedOnDiskAreFoundBeforeAStart(t *testing.T) {
 	for name, size := range map[string]int{"small": 1000, "larger than the sample": 12 << 20} {
 		t.Run(name, func(t *testing.T) {
-			s, c := &shelf{}, NewCache(t.TempDir())
+			s, c := &shelf{}, NewCache(t.TempDir(), nil)
 			f := s.put("m.gguf", bytes.Repeat([]byte("0123456789abcdef"), size/16))
 			ensure(t, c, s, f)
 			flip(t, c.Path(f.SHA256), int64(size/3))
-			if err := c.Check(f, false); !errors.Is(err, fault.HashMismatch) {
+			if err := c.Check(t.Context(), f, false); !errors.Is(err, fault.HashMismatch) {
 				t.Fatalf("cheap check: %v, want HASH_MISMATCH", err)
 			}
 			ensure(t, c, s, f)
-			if err := c.Check(f, true); err != nil || s.asked != 2 {
+			if err := c.Check(t.Context(), f, true); err != nil || s.asked != 2 {
 				t.Fatalf("after a new fetch: %v, fetched %d times", err, s.asked)
 			}
 		})
@@ -102,23 +102,23 @@ func flip(t *testing.T, path string, off int64) {
 }
 
 func TestDeepCheckReadsEverythingWhateverTheSealSays(t *testing.T) {
-	s, c := &shelf{}, NewCache(t.TempDir())
+	s, c := &shelf{}, NewCache(t.TempDir(), nil)
 	f := s.put("m.gguf", bytes.Repeat([]byte("0123456789abcdef"), 1<<20))
 	ensure(t, c, s, f)
 	flip(t, c.Path(f.SHA256), 5<<20+70000)   // between two sampled blocks
 	if err := c.seal(f.SHA256); err != nil { // as if the seal had been made of the damaged file
 		t.Fatal(err)
 	}
-	if err := c.Check(f, false); err != nil {
+	if err := c.Check(t.Context(), f, false); err != nil {
 		t.Fatalf("the cheap check cannot see this: %v", err)
 	}
-	if err := c.Check(f, true); !errors.Is(err, fault.HashMismatch) {
+	if err := c.Check(t.Context(), f, true); !errors.Is(err, fault.HashMismatch) {
 		t.Fatalf("deep check: %v, want HASH_MISMATCH", err)
 	}
 }
 
 func TestDiskFullIsSaidBeforeTheFirstByte(t *testing.T) {
-	s, c := &shelf{}, NewCache(t.TempDir())
+	s, c := &shelf{}, NewCache(t.TempDir(), nil)
 	f := s.put("m.gguf", make([]byte, 1000))
 	c.freeSpace = func(string) (int64, error) { return spaceFloor + 999, nil }
 	err := c.Ensure(context.Background(), s, []fleet.File{f}, func(int64, int64) {})
@@ -133,7 +133,7 @@ func TestDiskFullIsSaidBeforeTheFirstByte(t *testing.T) {
 }
 
 func TestLinkHasExactlyTheDeploymentsFiles(t *testing.T) {
-	s, c := &shelf{}, NewCache(t.TempDir())
+	s, c := &shelf{}, NewCache(t.TempDir(), nil)
 	a, b := s.put("a-00001-of-00002.gguf", []byte("a")), s.put("a-00002-of-00002.gguf", []byte("b"))
 	ensure(t, c, s, a, b)
 	dir := filepath.Join(t.TempDir(), "versions", "dep")
@@ -154,7 +154,7 @@ func TestLinkHasExactlyTheDeploymentsFiles(t *testing.T) {
 	if _, err := c.Link(dir, []fleet.File{{Name: "../../x", SHA256: a.SHA256, Size: 1}}); err == nil {
 		t.Fatal("a name with a folder was linked")
 	}
-	if err := c.Check(fleet.File{Name: "none", SHA256: "00", Size: 1}, false); !errors.Is(err, fs.ErrNotExist) {
+	if err := c.Check(t.Context(), fleet.File{Name: "none", SHA256: "00", Size: 1}, false); !errors.Is(err, fs.ErrNotExist) {
 		t.Fatalf("a missing file: %v", err)
 	}
 }

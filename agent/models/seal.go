@@ -1,6 +1,7 @@
 package models
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -51,7 +52,7 @@ func (c *Cache) seal(digest string) error {
 // Check finds out whether a file is what it should be: cheaply against its seal, or, when deep or when
 // the seal does not fit, by its whole digest. A missing file is fs.ErrNotExist, a changed one
 // fault.HashMismatch.
-func (c *Cache) Check(f fleet.File, deep bool) error {
+func (c *Cache) Check(ctx context.Context, f fleet.File, deep bool) error {
 	now, err := look(c.Path(f.SHA256))
 	if err != nil {
 		return err
@@ -62,7 +63,7 @@ func (c *Cache) Check(f fleet.File, deep bool) error {
 	if !deep && c.sealed(f.SHA256, now) {
 		return nil
 	}
-	got, err := digest(c.Path(f.SHA256))
+	got, err := digest(ctx, c.Path(f.SHA256))
 	if err != nil {
 		return err
 	}
@@ -116,15 +117,25 @@ func sample(f io.ReaderAt, size int64) (string, error) {
 	return hex.EncodeToString(h.Sum(nil)), nil
 }
 
-func digest(path string) (string, error) {
+// digestStep is how much is read between two looks at whether anybody still waits.
+const digestStep = 8 << 20
+
+func digest(ctx context.Context, path string) (string, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return "", err
 	}
 	defer f.Close() //nolint:errcheck // read only
 	h := sha256.New()
-	if _, err := io.Copy(h, f); err != nil {
-		return "", fmt.Errorf("read model file: %w", err)
+	for {
+		_, err := io.CopyN(h, f, digestStep)
+		switch {
+		case errors.Is(err, io.EOF):
+			return hex.EncodeToString(h.Sum(nil)), nil
+		case err != nil:
+			return "", fmt.Errorf("read model file: %w", err)
+		case ctx.Err() != nil:
+			return "", fmt.Errorf("read model file: %w", context.Cause(ctx))
+		}
 	}
-	return hex.EncodeToString(h.Sum(nil)), nil
 }
