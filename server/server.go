@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"path/filepath"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -74,12 +75,13 @@ func Run(ctx context.Context, c Config) (err error) {
 
 // plane is a built control plane.
 type plane struct {
-	log   *slog.Logger
-	auth  *auth.Service
-	tasks *servertasks.Service
-	api   *api.API
-	ready atomic.Bool
-	pin   string // of a self-signed server
+	log    *slog.Logger
+	auth   *auth.Service
+	tasks  *servertasks.Service
+	api    *api.API
+	ready  atomic.Bool
+	pin    string // of a self-signed server
+	unused unused
 	// chores are what is done every minute beside the requests.
 	chores func(ctx context.Context) error
 }
@@ -93,7 +95,7 @@ func build(c Config, db *store.DB, blobs *files.Store, pin string) *plane {
 	meters.Count(p.tasks, fl)
 	p.api = api.New(api.Info{
 		Version: c.Version, PublicURL: c.PublicURL, Pin: pin, Assets: c.Assets, Clock: c.Clock, Logger: c.Logger,
-		TrustedProxies: c.TrustedProxies, InsecureHTTP: c.InsecureHTTP,
+		TrustedProxies: c.TrustedProxies, InsecureHTTP: c.InsecureHTTP && strings.HasPrefix(c.PublicURL, "http://"),
 	}, api.Parts{
 		Auth: p.auth, Tasks: p.tasks, Fleet: fl, AI: serverai.New(db, p.tasks, fl, blobs, hub), Files: blobs, Hints: hub,
 		Meters: meters, Ready: p.isReady,
@@ -125,6 +127,7 @@ func (p *plane) isReady(context.Context) error {
 func (p *plane) serve(ctx context.Context, c Config, listeners []net.Listener, srv *http.Server) error {
 	base, stopRequests := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopRequests()
+	srv.ConnState = p.unused.note
 	srv.BaseContext = func(net.Listener) context.Context { return base }
 	group, gctx := errgroup.WithContext(ctx)
 	for _, l := range listeners {
@@ -167,6 +170,7 @@ func (p *plane) shutDown(srv *http.Server, stopRequests func()) error {
 	p.api.Close()
 	grace := time.AfterFunc(streamGrace, stopRequests)
 	defer grace.Stop()
+	p.unused.close()
 	err := srv.Shutdown(ctx)
 	if err != nil {
 		err = errors.Join(fmt.Errorf("requests did not end in %v: %w", shutdownLimit, err), srv.Close())
