@@ -42,7 +42,4 @@ func TestShutdownDoesNotWaitForConnectionsWithoutARequest(t *testing.T) {
 	if err := <-ended; err != http.ErrServerClosed {
 		t.Fatal(err)
 	}
-	if len(u.conns) != 0 {
-		t.Fatalf("%d connections are remembered", len(u.conns))
-	}
 }
