@@ -26,12 +26,13 @@ type Options struct {
 	Clock  clock.Clock
 	Data   string                // default a new folder of the test's
 	Change func(*server.Config)  // anything else
-	Client func(*client.Options) // of the clients, such as a pin
+	Client func(*client.Options) // anything else of its clients
 }
 
 // Plane is a control plane that runs. Its helpers fail the test instead of returning an error.
 type Plane struct {
 	URL     string
+	Pin     string // of a self-signed server; the clients have it
 	Data    string
 	Project string
 	Token   string         // of the account "owner"
@@ -68,13 +69,13 @@ func Start(t testing.TB, o Options) *Plane {
 // run starts the server and returns the owner token that it offered, "" at a later start.
 func (p *Plane) run() string {
 	p.t.Helper()
-	bases, secret := make(chan string, 1), ""
+	bases, secret, pinned := make(chan string, 1), "", ""
 	c := server.Config{Data: p.Data, Listen: "127.0.0.1:0", Version: "test", Clock: p.o.Clock, Logger: slog.New(slog.DiscardHandler)}
 	if p.o.Change != nil {
 		p.o.Change(&c)
 	}
 	c.OwnerToken = func(s string) { secret = s }
-	c.Listening = func(base, _ string) { bases <- base }
+	c.Listening = func(base, pin string) { pinned = pin; bases <- base }
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- server.Run(ctx, c) }()
@@ -87,7 +88,7 @@ func (p *Plane) run() string {
 		cancel()
 		p.t.Fatal("the control plane did not start in time")
 	}
-	p.cancel, p.ended = cancel, ended
+	p.Pin, p.cancel, p.ended = pinned, cancel, ended
 	return secret
 }
 
@@ -119,7 +120,7 @@ func (p *Plane) Again() {
 // Client is a client with a credential; "" sends none.
 func (p *Plane) Client(credential string) *client.Client {
 	p.t.Helper()
-	o := client.Options{BaseURL: p.URL, Credential: credential}
+	o := client.Options{BaseURL: p.URL, Credential: credential, Pin: p.Pin}
 	if p.o.Client != nil {
 		p.o.Client(&o)
 	}
