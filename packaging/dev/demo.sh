@@ -26,7 +26,7 @@ if [ "${1:-}" = stop ]; then
 fi
 
 alias=smollm2
-prompt='Why is the sky blue? Answer in two sentences.'
+prompt='Describe a calm sea in two sentences.'
 max_tokens=64
 ready_within=120 # seconds
 
@@ -219,7 +219,7 @@ step dashboard
 # That the answer has ended, and how fast it was, comes with the next heartbeat.
 for ((tries = 100; ; tries--)); do
   answer_of interlock models machine list --json
-  speed=$(jq -r '.machines[0].deployments[0] | select(.busy // 0 == 0) | .tokensPerSecond // empty | . * 10 | round / 10' <<<"$VALUE")
+  speed=$(jq -r '.machines[0].deployments[0] | select(.state.kind == "ready") | .tokensPerSecond // empty | . * 10 | round / 10' <<<"$VALUE")
   [ -z "$speed" ] || break
   [ "$tries" -gt 0 ] || die "$machine does not report that it is idle, and its speed"
   sleep 0.1
