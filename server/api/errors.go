@@ -54,16 +54,28 @@ func (a *API) coded(ctx context.Context, err error) *errorBody {
 		return &errorBody{fault.Wrap(err, fault.Unavailable, "the request was given up")}
 	}
 	e := fault.Of(err)
-	if e.Code == fault.Internal {
-		a.info.Logger.ErrorContext(ctx, "internal error", slog.String("id", requestOf(ctx)), slog.String("message", e.Message), slog.Any("cause", err))
+	switch {
+	case e.Code == fault.Internal:
+		a.info.Logger.ErrorContext(ctx, "internal error", slog.String("id", requestOf(ctx)), slog.String("cause", reason(err)))
+	case e.Cause != nil && e.Code.Status() >= 500:
+		a.info.Logger.WarnContext(ctx, "request failed", slog.String("id", requestOf(ctx)), slog.String("code", string(e.Code)), slog.String("cause", reason(err)))
 	}
 	return &errorBody{e}
+}
+
+// reason is an error for the log: with the cause that its own text keeps from the caller.
+func reason(err error) string {
+	var e *fault.Error
+	if errors.As(err, &e) && e.Cause != nil {
+		return e.Message + ": " + reason(e.Cause)
+	}
+	return err.Error()
 }
 
 // fail writes err as the answer of a plain handler. It does nothing more when the answer has begun.
 func (a *API) fail(w http.ResponseWriter, r *http.Request, err error) {
 	if sw, ok := w.(*statusWriter); ok && sw.status != 0 {
-		a.info.Logger.WarnContext(r.Context(), "answer broke off", slog.String("id", requestOf(r.Context())), slog.String("route", r.Pattern), slog.Any("cause", err))
+		a.info.Logger.WarnContext(r.Context(), "answer broke off", slog.String("id", requestOf(r.Context())), slog.String("route", r.Pattern), slog.String("cause", reason(err)))
 		return
 	}
 	var tooBig *http.MaxBytesError

@@ -349,3 +349,26 @@ func TestDesiredState(t *testing.T) {
 		t.Errorf("a trainer: %+v %v", trainer, err)
 	}
 }
+
+// Two boxes may have one name; then only the id names one. Two enrollments at once are two machines.
+func TestMachinesOfOneName(t *testing.T) {
+	w := newWorld(t)
+	got := make(chan *kit.Machine, 2)
+	for range 2 {
+		go func() { got <- w.Enroll(w.group, fleet.RoleClient, "twin") }()
+	}
+	one, two := <-got, <-got
+	if one.ID == two.ID || one.Credential == two.Credential {
+		t.Fatal("two enrollments are one machine")
+	}
+	w.refused("by the name", w.call("POST", "/api/machines/twin/pause?project=mine", w.creds["account"], nil), fault.Invalid, "machine")
+	if m, err := w.mine.ActOnMachine(t.Context(), one.ID, client.MachinePause); err != nil || m.ID != one.ID {
+		t.Error(err)
+	}
+	if m, err := w.mine.ActOnMachine(t.Context(), two.ID, client.MachineRevoke); err != nil || m.ID != two.ID {
+		t.Error(err)
+	}
+	if m, err := w.mine.Machine(t.Context(), "twin"); err != nil || m.Machine.ID != one.ID {
+		t.Errorf("the one that is left, by its name: %s %v", m.Machine.ID, err)
+	}
+}

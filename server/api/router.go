@@ -245,8 +245,12 @@ func (a *API) panicked(w *statusWriter, r *http.Request, broke any) {
 	if errors.Is(err, http.ErrAbortHandler) {
 		panic(broke) // the way to break a connection off
 	}
+	began := w.status != 0
 	a.fail(w, r, fault.Wrap(fmt.Errorf("panic: %w\n%s", err, debug.Stack()), fault.Internal, "internal error").
 		WithHint("the server's log has the cause under this request's id"))
+	if began {
+		panic(http.ErrAbortHandler) // or half an answer would look like a whole one
+	}
 }
 
 // from is the caller's address: the peer's, or what a trusted proxy says of it.
