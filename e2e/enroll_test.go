@@ -29,7 +29,7 @@ func line(t *testing.T, keys []fleet.BootstrapKey, role fleet.Role) string {
 // paste runs a pasted line on the host.
 func (h *host) paste(line string) output {
 	h.t.Helper()
-	return runProgram(h.t, h.env(), "", "sh", "-c", line)
+	return h.exec("", "sh", "-c", line)
 }
 
 // withoutKey is the line as it is pasted again: the machine is enrolled, so the key is not wanted.
@@ -75,10 +75,10 @@ func TestPastedLineTwice(t *testing.T) {
 	}
 	// A stranger without a key gets nowhere, and is told the way.
 	stranger := newHost(t, realServer(t))
-	if got := stranger.paste(withoutKey(client)); got.code != 1 || !strings.Contains(got.err, "no key was given") || !strings.Contains(got.err, "models key rotate client") {
+	if got := stranger.paste(withoutKey(client)); !strings.Contains(got.err, "no key was given") || !strings.Contains(got.err, "models key rotate client") {
 		t.Errorf("a stranger: exit %d\n%s", got.code, got.err)
 	}
-	if got := stranger.paste("export INTERLOCK_MODEL_KEY=ilc_wrong\n" + withoutKey(client)); got.code != 1 || !strings.Contains(got.err, "not enrolled") {
+	if got := stranger.paste("export INTERLOCK_MODEL_KEY=ilc_wrong\n" + withoutKey(client)); !strings.Contains(got.err, "not known to this server") {
 		t.Errorf("a stranger with a wrong key: exit %d\n%s", got.code, got.err)
 	}
 }
@@ -122,7 +122,7 @@ func TestCopiedStateFolder(t *testing.T) {
 	p, g, h := enrolled(t, realServer(t))
 	h.start()
 	m := p.wantReady(g.ID)
-	copied := newHost(t, realServer(t))
+	copied := newHost(t, realServer(t)).elsewhere()
 	if out, err := exec.Command("cp", "-a", h.home+"/.nightshift", copied.home+"/.nightshift").CombinedOutput(); err != nil {
 		t.Fatalf("copy: %v\n%s", err, out)
 	}

@@ -1,8 +1,6 @@
 package e2e
 
 import (
-	"crypto/rand"
-	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -16,21 +14,46 @@ import (
 	"interlock.sh/fleet"
 )
 
-// host is a computer: a home of its own, an identity of its own, and a llama-server.
+// host is a user of this computer: a home of its own, with a llama-server.
 type host struct {
 	t      testing.TB
 	home   string
-	server string // path of its llama-server
-	id     string // folder that stands for /etc, with its machine-id
+	server string               // path of its llama-server
+	attr   *syscall.SysProcAttr // of its processes, when it is another computer
+	before []string             // what its programs are started by, then
 	agent  *process
 }
 
-// newHost makes a computer whose llama-server is at path. Whatever it started is gone at the end.
+// newHost makes a user whose llama-server is at path. Whatever it started is gone at the end.
 func newHost(t testing.TB, server string) *host {
 	t.Helper()
-	h := &host{t: t, home: tempDir(t), server: server, id: identity(t)}
+	h := &host{t: t, home: tempDir(t), server: server}
 	t.Cleanup(h.clean)
 	return h
+}
+
+// elsewhere makes the host another computer: its programs see an /etc with another machine-id.
+func (h *host) elsewhere() *host {
+	h.t.Helper()
+	etc := tempDir(h.t)
+	files := map[string]string{"machine-id": strings.Repeat("e2e0", 8), "hostname": "elsewhere", "hosts": "127.0.0.1 localhost"}
+	for name, text := range files {
+		if err := os.WriteFile(filepath.Join(etc, name), []byte(text+"\n"), 0o644); err != nil {
+			h.t.Fatal(err)
+		}
+	}
+	h.attr = ownMounts()
+	h.before = []string{"sh", "-c", `mount --bind "$0" /etc && exec "$@"`, etc}
+	return h
+}
+
+// ownMounts gives a process a mount namespace of its own, as any user may have.
+func ownMounts() *syscall.SysProcAttr {
+	return &syscall.SysProcAttr{
+		Cloneflags:  syscall.CLONE_NEWUSER | syscall.CLONE_NEWNS,
+		UidMappings: []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getuid(), Size: 1}},
+		GidMappings: []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getgid(), Size: 1}},
+	}
 }
 
 // clean stops an agent that the install line left running, and fails when anything outlives it.
@@ -52,31 +75,21 @@ func (h *host) clean() {
 	}
 }
 
-// identity is a folder with a machine-id that no other computer has.
-func identity(t testing.TB) string {
-	t.Helper()
-	dir := tempDir(t)
-	id := make([]byte, 16)
-	_, _ = rand.Read(id)
-	if err := os.WriteFile(filepath.Join(dir, "machine-id"), []byte(hex.EncodeToString(id)+"\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	return dir
-}
-
-// env is the environment of every program on the host. The places that the identity of a computer is
-// read from are its own.
-func (h *host) env(more ...string) []string {
-	return append([]string{
-		"HOME=" + h.home, "PATH=" + os.Getenv("PATH"), "LLAMA_SERVER=" + h.server,
-		"HOST_ETC=" + h.id, "HOST_SYS=" + h.id,
-	}, more...)
+// env is the environment of every program on the host.
+func (h *host) env() []string {
+	return []string{"HOME=" + h.home, "PATH=" + os.Getenv("PATH"), "LLAMA_SERVER=" + h.server}
 }
 
 // run runs the program on the host to its end.
 func (h *host) run(in string, args ...string) output {
 	h.t.Helper()
-	return runProgram(h.t, h.env(), in, append([]string{program}, args...)...)
+	return h.exec(in, append([]string{program}, args...)...)
+}
+
+// exec runs any program there.
+func (h *host) exec(in string, argv ...string) output {
+	h.t.Helper()
+	return runAs(h.t, h.attr, h.env(), in, append(h.before[:len(h.before):len(h.before)], argv...)...)
 }
 
 func (h *host) ok(args ...string) string {
@@ -102,7 +115,10 @@ func (h *host) enroll(p *plane, group string, role fleet.Role, key string, more 
 // start runs the agent in the foreground of a process of its own.
 func (h *host) start(more ...string) *process {
 	h.t.Helper()
-	h.agent = start(h.t, "agent", h.env(), append([]string{program, "agent", "run"}, more...)...)
+	argv := append(h.before[:len(h.before):len(h.before)], program, "agent", "run")
+	h.agent = newProcess(h.t, "agent", h.env(), append(argv, more...)...)
+	h.agent.cmd.SysProcAttr = h.attr
+	h.agent.run()
 	return h.agent
 }
 

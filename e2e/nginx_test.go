@@ -139,15 +139,7 @@ func TestBehindDefaultNginx(t *testing.T) {
 	p.ok("models", "deploy", "first", "--group", "large", "--alias", "large")
 
 	h := newHost(t, realServer(t))
-	line := ""
-	for _, k := range registered.Keys {
-		if k.Role == fleet.RoleClient {
-			line = k.Line
-		}
-	}
-	if got := runProgram(t, h.env(), "", "sh", "-c", line); got.code != 0 {
-		t.Fatalf("the pasted line: exit %d\n%s%s", got.code, got.out, got.err)
-	}
+	h.paste(line(t, registered.Keys, fleet.RoleClient))
 	p.connect()
 	p.wantReady(registered.Group.ID)
 	if said := p.ok("ask", "Hello", "--model", "large", "--max-tokens", "20"); strings.TrimSpace(said) == "" {

@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"interlock.sh/access"
@@ -138,9 +139,14 @@ func fromJSON[T any](p *plane, args ...string) (v T) {
 // runProgram runs a program to its end.
 func runProgram(t testing.TB, env []string, in string, argv ...string) output {
 	t.Helper()
+	return runAs(t, nil, env, in, argv...)
+}
+
+func runAs(t testing.TB, attr *syscall.SysProcAttr, env []string, in string, argv ...string) output {
+	t.Helper()
 	cmd := exec.CommandContext(t.Context(), argv[0], argv[1:]...)
 	var out, problems bytes.Buffer
-	cmd.Env, cmd.Stdin, cmd.Stdout, cmd.Stderr = env, strings.NewReader(in), &out, &problems
+	cmd.SysProcAttr, cmd.Env, cmd.Stdin, cmd.Stdout, cmd.Stderr = attr, env, strings.NewReader(in), &out, &problems
 	err := cmd.Run()
 	var exit *exec.ExitError
 	if err != nil && !errors.As(err, &exit) {

@@ -73,6 +73,28 @@ func TestTableSurvivesAndRefusesWhatItCannotRead(t *testing.T) {
 	}
 }
 
+// A folder that was copied on the same machine names the children of the original's agent.
+func TestCopiedTableNamesNoChildOfOurs(t *testing.T) {
+	path, copied := filepath.Join(t.TempDir(), "children.json"), filepath.Join(t.TempDir(), "children.json")
+	table, err := openTable(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := table.put(record{Name: "tiny", Identity: Identity{PID: 7, Start: "1"}}); err != nil {
+		t.Fatal(err)
+	}
+	b, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(copied, b, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if table, err = openTable(copied); err != nil || len(table.all()) != 0 {
+		t.Errorf("the copy has %v, %v; want no children", table, err)
+	}
+}
+
 func TestOutputKeepsTheLastLinesAndTurnsFilesOver(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "log")
 	fake := clock.NewFake(time.Unix(100, 0))

@@ -29,14 +29,16 @@ type table struct {
 	rows []record
 }
 
-// tableFile is the form of the file.
+// tableFile is the form of the file. Path is where it was written: a folder that was copied beside the
+// original names children of the other agent, which are not ours to end.
 type tableFile struct {
 	Version  int      `json:"version"`
+	Path     string   `json:"path,omitempty"`
 	Children []record `json:"children"`
 }
 
-// openTable reads the file; a missing one is empty. One that cannot be read is an error: it may name
-// processes that are ours.
+// openTable reads the file; a missing one is empty, as is the copy of another one. One that cannot be
+// read is an error: it may name processes that are ours.
 func openTable(path string) (*table, error) {
 	t := &table{path: path}
 	b, err := os.ReadFile(path)
@@ -50,7 +52,9 @@ func openTable(path string) (*table, error) {
 	if err := json.Unmarshal(b, &f); err != nil {
 		return nil, fmt.Errorf("read the table of children %s: %w", path, err)
 	}
-	t.rows = f.Children
+	if f.Path == "" || f.Path == path {
+		t.rows = f.Children
+	}
 	return t, nil
 }
 
@@ -78,7 +82,7 @@ func (t *table) change(edit func([]record) []record) error {
 	defer t.mu.Unlock()
 	rows := edit(slices.Clone(t.rows))
 	slices.SortFunc(rows, func(a, b record) int { return strings.Compare(a.Name, b.Name) })
-	b, err := json.MarshalIndent(tableFile{Version: 1, Children: rows}, "", "  ")
+	b, err := json.MarshalIndent(tableFile{Version: 1, Path: t.path, Children: rows}, "", "  ")
 	if err != nil {
 		return fmt.Errorf("encode the table of children: %w", err)
 	}
