@@ -116,7 +116,7 @@ streaming() {
   mkfifo "$work/stream"
   : >"$work/notes"
   background into_stream "$@"
-  while IFS= read -r -N 1 c; do
+  while IFS= read -r -d '' -n 1 c; do
     [ -n "$FIRST" ] || FIRST=$(seconds $(($(now) - began)))
     case $c in
     ' ' | $'\n')
