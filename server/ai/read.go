@@ -53,13 +53,13 @@ func (s *Service) fill(ctx context.Context, run ai.Run) (ai.Run, error) {
 			return run, err
 		}
 	}
-	run.State, run.Error, run.WorkerID, run.Attempt = v.State, v.Error, v.WorkerID, v.Attempts
+	run.State, run.Error, run.WorkerID = v.State, v.Error, v.WorkerID
 	run.StartedAt, run.EndedAt = v.StartedAt, v.EndedAt
-	if run.WorkerID != "" {
-		err := s.db.QueryRow(ctx, "SELECT name FROM machines WHERE id = $1", run.WorkerID).Scan(&run.Machine)
-		if err != nil && !errors.Is(err, sql.ErrNoRows) {
-			return run, err
-		}
+	// The newest attempt, also one that was handed back and does not count against the task.
+	err = s.db.QueryRow(ctx, `SELECT a.number, COALESCE(m.name, '') FROM attempts a LEFT JOIN machines m ON m.id = a.machine
+		WHERE a.task_id = $1 ORDER BY a.number DESC LIMIT 1`, v.ID).Scan(&run.Attempt, &run.Machine)
+	if err != nil && !errors.Is(err, sql.ErrNoRows) {
+		return run, err
 	}
 	if len(v.Result) == 0 {
 		return run, nil

@@ -262,6 +262,7 @@ func TestAReportIsBounded(t *testing.T) {
 	}
 	d.Log = append(d.Log, long)
 	hb.Deployments = []fleet.DeploymentReport{d}
+	hb.Host.CPU, hb.Host.Hostname = long, long
 	if _, err := w.machine.Heartbeat(t.Context(), hb); err != nil {
 		t.Fatal(err)
 	}
@@ -270,6 +271,9 @@ func TestAReportIsBounded(t *testing.T) {
 		t.Fatal(err)
 	}
 	m := got.Machine
+	if len(m.Host.CPU) > 210 || len(m.Host.Hostname) > 210 {
+		t.Errorf("host facts of %d and %d bytes", len(m.Host.CPU), len(m.Host.Hostname))
+	}
 	r := m.Deployments[0]
 	if len(m.State.Detail) > 510 || len(m.Warnings) != 20 || len(r.LastError) > 510 || len(r.Log) != 100 || len(r.Log[99]) > 1040 || r.Log[98] != "line" {
 		t.Errorf("kept: detail %d, warnings %d, error %d, log %d of %d", len(m.State.Detail), len(m.Warnings), len(r.LastError), len(r.Log), len(r.Log[99]))

@@ -49,6 +49,30 @@ func (w *world) ended(id string) ai.Run {
 
 var broken = tasks.Failure{Code: "CRASHED", Message: "the model server crashed", Retryable: true}
 
+// An attempt that was handed back undone counts against nothing, and the run still says which one it is at.
+func TestAnAttemptThatIsHandedBack(t *testing.T) {
+	w := newWorld(t)
+	run := w.run("hi")
+	for n := 1; n <= 4; n++ {
+		held := w.machine.Take()
+		got, err := w.mine.Run(t.Context(), run.ID)
+		if err != nil || got.Attempt != n || held.Number != n || got.Machine != "garage" {
+			t.Fatalf("run at attempt %d, lease of attempt %d, want %d; %v", got.Attempt, held.Number, n, err)
+		}
+		if n == 4 {
+			w.machine.Begin(held).Finish(1)
+			break
+		}
+		if _, err := w.machine.FailTask(t.Context(), tasks.FailReport{Ref: held.Ref, Failure: tasks.Failure{Code: "OUT_OF_HOURS", Message: "the owner's hours begin"}, Returned: true}); err != nil {
+			t.Fatal(err)
+		}
+		w.beat(10*time.Second, w.machine) // it waits a little before it is offered again
+	}
+	if got := w.ended(run.ID); got.State != tasks.Succeeded || got.Attempt != 4 || got.UsageEventID == "" {
+		t.Errorf("%+v", got)
+	}
+}
+
 // Exactly one usage event a run whose attempts reached a model, whatever became of it; none otherwise.
 func TestOneUsageEventARun(t *testing.T) {
 	for name, c := range map[string]struct {

@@ -41,7 +41,7 @@ func (s *Service) Enroll(ctx context.Context, key auth.Principal, req fleet.Enro
 				WithHint("check --group, or print the line of the other group: interlock models key rotate %s", key.Role)
 		}
 		now := tx.Now()
-		first := fleet.Heartbeat{Version: req.Version, Host: req.Host}
+		first := fleet.Heartbeat{Version: req.Version, HostID: req.HostID, Host: req.Host}
 		trim(&first)
 		report, err := text(first)
 		if err != nil {
@@ -53,7 +53,7 @@ func (s *Service) Enroll(ctx context.Context, key auth.Principal, req fleet.Enro
 		}
 		if _, err := tx.Exec(`INSERT INTO machines (id, name, project, model_group, role, runtime, host_id, mode, desired_version, report, enrolled_at)
 			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, 1, $9, $10)`,
-			out.Machine, req.Name, g.Project, g.ID, string(key.Role), string(req.Runtime), req.HostID, string(fleet.Active), report, now.UnixMilli()); err != nil {
+			out.Machine, req.Name, g.Project, g.ID, string(key.Role), string(req.Runtime), first.HostID, string(fleet.Active), report, now.UnixMilli()); err != nil {
 			return err
 		}
 		out.Credential, err = auth.NewMachineCredential(tx, g.Project, g.ID, key.Role, out.Machine, req.Name)

@@ -16,6 +16,7 @@ const (
 	heartbeatEvery = 10 * time.Second
 	keepSamples    = 24 * time.Hour
 	maxDetail      = 500 // bytes of a state's detail
+	maxFact        = 200 // bytes of what a machine says of itself
 	maxWarnings    = 20
 	maxReports     = 64 // deployments of one machine
 	maxGPUs        = 32
@@ -95,6 +96,10 @@ func trim(hb *fleet.Heartbeat) {
 	hb.Warnings = hb.Warnings[:min(len(hb.Warnings), maxWarnings)]
 	for i := range hb.Warnings {
 		hb.Warnings[i] = clip(hb.Warnings[i], maxDetail)
+	}
+	h := &hb.Host
+	for _, s := range []*string{&hb.Version, &hb.HostID, &hb.Instance, &h.Hostname, &h.OS, &h.Arch, &h.OSVersion, &h.CPU, &h.Zone} {
+		*s = clip(*s, maxFact)
 	}
 	hb.Host.GPUs = hb.Host.GPUs[:min(len(hb.Host.GPUs), maxGPUs)]
 	hb.Deployments = hb.Deployments[:min(len(hb.Deployments), maxReports)]
