@@ -131,7 +131,7 @@ func (p *plane) serve(ctx context.Context, c Config, listeners []net.Listener, s
 	srv.BaseContext = func(net.Listener) context.Context { return base }
 	group, gctx := errgroup.WithContext(ctx)
 	for _, l := range listeners {
-		group.Go(func() error { return serveOn(srv, l) })
+		group.Go(func() error { return serveOn(srv, l, c.secure()) })
 	}
 	stopAdmin := p.serveAdmin(c.Data, group)
 	group.Go(func() error { return ignoreEnd(gctx, p.tasks.Run(gctx)) })
@@ -157,7 +157,7 @@ func (p *plane) serveAdmin(data string, group *errgroup.Group) (stop func() erro
 		return func() error { return nil }
 	}
 	srv := adminServer(p.auth, p.log)
-	group.Go(func() error { return serveOn(srv, l) })
+	group.Go(func() error { return serveOn(srv, l, false) })
 	return srv.Close
 }
 
@@ -178,9 +178,11 @@ func (p *plane) shutDown(srv *http.Server, stopRequests func()) error {
 	return errors.Join(err, p.tasks.Close(ctx), p.auth.Flush(ctx))
 }
 
-func serveOn(srv *http.Server, l net.Listener) error {
+// serveOn answers on one listener until the server is shut down. Whether it speaks TLS is said from
+// outside: serving plainly sets srv.TLSConfig too.
+func serveOn(srv *http.Server, l net.Listener, secure bool) error {
 	var err error
-	if srv.TLSConfig != nil {
+	if secure {
 		err = srv.ServeTLS(l, "", "")
 	} else {
 		err = srv.Serve(l)

@@ -66,6 +66,30 @@ func TestAPortInUseSaysWhoListens(t *testing.T) {
 	kit.Start(t, kit.Options{Data: data})
 }
 
+// "localhost" is both families, where the machine has both: the command line tries either.
+func TestLocalhostIsBothFamilies(t *testing.T) {
+	p := kit.Start(t, kit.Options{Change: func(c *server.Config) { c.Listen = "localhost:0" }})
+	port, ok := strings.CutPrefix(p.URL, "http://localhost:")
+	if !ok {
+		t.Fatal(p.URL)
+	}
+	hosts := []string{"127.0.0.1"}
+	if l, err := net.Listen("tcp", "[::1]:0"); err == nil {
+		_ = l.Close()
+		hosts = append(hosts, "::1")
+	}
+	for _, host := range hosts {
+		resp, err := http.Get("http://" + net.JoinHostPort(host, port) + "/q/health")
+		if err != nil || resp.StatusCode != 200 {
+			t.Fatal(host, resp, err)
+		}
+		_ = resp.Body.Close()
+	}
+	if e := refuse(t, server.Config{Data: filepath.Join(t.TempDir(), "data"), Listen: "localhost:" + port}); e.Code != fault.Conflict {
+		t.Errorf("%v", e)
+	}
+}
+
 func TestOneServerADataFolder(t *testing.T) {
 	p := kit.Start(t, kit.Options{})
 	e := refuse(t, server.Config{Data: p.Data})

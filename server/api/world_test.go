@@ -45,8 +45,7 @@ func newWorld(t *testing.T) *world {
 	t.Helper()
 	fake := clock.NewFake(noon)
 	w := &world{Plane: kit.Start(t, kit.Options{Clock: fake}), t: t, clock: fake, creds: map[string]string{}, keyIDs: map[string]string{}}
-	w.http = &http.Client{Transport: &http.Transport{}}
-	t.Cleanup(w.http.CloseIdleConnections)
+	w.http = newHTTP(t)
 
 	used := w.ownerToken()
 	login, err := w.Client("").Login(t.Context(), access.LoginRequest{Token: used, Name: "stranger"})
@@ -68,6 +67,12 @@ func newWorld(t *testing.T) *world {
 	w.creds["machine"], w.creds["trainer machine"] = w.machine.Credential, w.trainer.Credential
 	w.keys()
 	return w
+}
+
+func newHTTP(t *testing.T) *http.Client {
+	c := &http.Client{Transport: &http.Transport{}}
+	t.Cleanup(c.CloseIdleConnections)
+	return c
 }
 
 // keys makes a live and a revoked credential of every kind.

@@ -51,11 +51,6 @@ func (s *Service) Projects(ctx context.Context, account string) ([]access.Projec
 	return store.All(rows, err, scanProject)
 }
 
-// Project reads one project.
-func (s *Service) Project(ctx context.Context, id string) (access.Project, error) {
-	return projectOf(s.db.Reader(ctx), id)
-}
-
 // Member reports whether an account is a member of a project.
 func (s *Service) Member(ctx context.Context, account, project string) (bool, error) {
 	var n int
