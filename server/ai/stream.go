@@ -20,10 +20,13 @@ type Piece struct {
 	Run     ai.Run   // of StreamEnd
 }
 
+// maxLine bounds one chunk: a longer line is passed over, so that no reader holds a whole stream.
+const maxLine = 1 << 20
+
 // Follow reads a run's answer from a position to its end, chunk by chunk, as it comes in.
 func (s *Service) Follow(ctx context.Context, run ai.Run, from servertasks.Position) iter.Seq2[Piece, error] {
 	return func(yield func(Piece, error) bool) {
-		line, start := "", from.Offset
+		line, start, skipping := "", from.Offset, false
 		for e, err := range s.tasks.Stream(ctx, run.Project, run.TaskID, from) {
 			if err != nil {
 				yield(Piece{}, err)
@@ -31,7 +34,7 @@ func (s *Service) Follow(ctx context.Context, run ai.Run, from servertasks.Posit
 			}
 			switch e.Kind {
 			case servertasks.StreamRestarted:
-				line, start = "", 0
+				line, start, skipping = "", 0, false
 				if !yield(Piece{Kind: e.Kind, Attempt: e.Attempt}, nil) {
 					return
 				}
@@ -40,10 +43,19 @@ func (s *Service) Follow(ctx context.Context, run ai.Run, from servertasks.Posit
 				yield(Piece{Kind: e.Kind, Attempt: e.Attempt, Offset: start, Next: start, Run: done}, err)
 				return
 			case servertasks.StreamText:
-				if line == "" {
-					start = e.Offset
+				text, offset := e.Text, e.Offset
+				if skipping {
+					_, rest, whole := strings.Cut(text, "\n")
+					if !whole {
+						continue
+					}
+					offset += int64(len(text) - len(rest))
+					text, skipping = rest, false
 				}
-				line += e.Text
+				if line == "" {
+					start = offset
+				}
+				line += text
 				for {
 					one, rest, whole := strings.Cut(line, "\n")
 					if !whole {
@@ -55,6 +67,9 @@ func (s *Service) Follow(ctx context.Context, run ai.Run, from servertasks.Posit
 					if json.Unmarshal([]byte(one), &p.Chunk) == nil && !yield(p, nil) {
 						return
 					}
+				}
+				if len(line) > maxLine {
+					line, skipping = "", true
 				}
 			}
 		}

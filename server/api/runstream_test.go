@@ -111,6 +111,26 @@ func TestARunsStream(t *testing.T) {
 	atEnd.want("hello succeeded", "end succeeded", "EOF")
 }
 
+// A worker that writes no chunks costs its readers nothing but its own words.
+func TestALineWithoutEnd(t *testing.T) {
+	w := newWorld(t)
+	run := w.run("hi")
+	r := w.watch(run, "")
+	r.want("hello queued")
+	a := w.machine.Begin(w.machine.Take())
+	a.Say("before")
+	for range 20 {
+		a.Raw(strings.Repeat("x", 60<<10))
+	}
+	a.Raw("x\n")
+	at := a.Sent
+	a.Say("after")
+	r.want("delta 1@0 before", fmt.Sprintf("delta 1@%d after", at))
+	a.Finish(2)
+	r.want("end succeeded", "EOF")
+	w.watch(run, "").want("hello succeeded", "delta 1@0 before", fmt.Sprintf("delta 1@%d after", at), "end succeeded", "EOF")
+}
+
 func TestAStreamSaysWhenAnAnswerBeginsAnew(t *testing.T) {
 	w := newWorld(t)
 	run := w.run("hi")
