@@ -64,6 +64,9 @@ func (w *Worker) renewLoop(ctx context.Context) {
 		case <-w.kick:
 			continue
 		case <-w.hinted:
+			if w.idle() {
+				continue // an end that is on its way learns everything from its own answer
+			}
 			if soonest := last.Add(hintGap); w.clock.Now().Before(soonest) {
 				w.mu.Lock()
 				if len(w.held) > 0 && (w.renewing.at.IsZero() || soonest.Before(w.renewing.at)) {
@@ -82,6 +85,13 @@ func (w *Worker) renewLoop(ctx context.Context) {
 			w.loseLate(0)
 		}
 	}
+}
+
+// idle reports whether no handler runs, so that nobody could be told to stop.
+func (w *Worker) idle() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.busy == 0
 }
 
 // leases are the attempts to renew.
