@@ -49,8 +49,9 @@ func Claim(ctx context.Context, p *rig.Plane, samples int) ([]report.Row, error)
 		return nil, err
 	}
 	ctx, stop := context.WithCancel(ctx)
-	ended := make(chan error, 1)
-	go func() { ended <- w.Run(ctx) }()
+	ended := make(chan struct{})
+	var outcome error
+	go func() { defer close(ended); outcome = w.Run(ctx) }()
 	defer func() { stop(); <-ended }()
 
 	disk, err := newSyncer(p.Data)
@@ -70,8 +71,8 @@ func Claim(ctx context.Context, p *rig.Plane, samples int) ([]report.Row, error)
 			if n >= 10 { // the first ones wait for registration and connections
 				claims = append(claims, at.Sub(start))
 			}
-		case err := <-ended:
-			return nil, fmt.Errorf("the worker ended: %w", err)
+		case <-ended:
+			return nil, fmt.Errorf("the worker ended: %w", outcome)
 		case <-ctx.Done():
 			return nil, context.Cause(ctx)
 		}

@@ -26,7 +26,6 @@ type Plane struct {
 
 	dir  string
 	bin  string // the folder of the programs
-	log  string // --log-level
 	proc *process
 }
 
