@@ -202,6 +202,10 @@ func (s *serving) reserve(ctx context.Context, bin llama.Binary, model llama.Mod
 
 // supervise keeps the process until ctx ends, drains it then, and leaves none.
 func (s *serving) supervise(ctx context.Context, d *llamaDriver, promise memory.Promise) error {
+	// A process that would not die when it was told to is in the way until it has.
+	if err := s.host.sup.Remove(ctx, s.want.ID); err != nil {
+		return err
+	}
 	child, err := s.host.sup.Add(s.want.ID, d)
 	if err != nil {
 		return err

@@ -9,7 +9,9 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -156,5 +158,60 @@ func TestLinkHasExactlyTheDeploymentsFiles(t *testing.T) {
 	}
 	if err := c.Check(t.Context(), fleet.File{Name: "none", SHA256: "00", Size: 1}, false); !errors.Is(err, fs.ErrNotExist) {
 		t.Fatalf("a missing file: %v", err)
+	}
+}
+
+// fullDisk is a source whose bytes do not all find room.
+type fullDisk struct{ *shelf }
+
+func (s fullDisk) Download(_ context.Context, want client.Ref, dst string, _ client.Transfer) error {
+	if err := os.WriteFile(dst+".part", s.bytes[want.SHA256][:600], 0o600); err != nil {
+		return err
+	}
+	return fault.Wrap(syscall.ENOSPC, fault.DiskFull, "the disk is full")
+}
+
+func TestADiskThatFillsUpIsSaidInNumbersAndThePartStays(t *testing.T) {
+	s, c := &shelf{}, NewCache(t.TempDir(), nil)
+	f := s.put("m.gguf", make([]byte, 1000))
+	err := c.Ensure(t.Context(), fullDisk{s}, []fleet.File{f}, func(int64, int64) {})
+	if e := fault.Of(err); !errors.Is(err, fault.DiskFull) || !errors.Is(err, syscall.ENOSPC) || !strings.HasPrefix(e.Message, "disk: needs 400 B") {
+		t.Fatalf("%v", err)
+	}
+	if st, err := os.Stat(c.Path(f.SHA256) + ".part"); err != nil || st.Size() != 600 {
+		t.Fatalf("the part: %v", err)
+	}
+}
+
+func TestADamagedFileMakesRoomForItself(t *testing.T) {
+	s := &shelf{}
+	f := s.put("m.gguf", bytes.Repeat([]byte("x"), 1000))
+	c := NewCache(t.TempDir(), func(string) (int64, error) { return spaceFloor, nil })
+	if err := os.WriteFile(c.Path(f.SHA256), make([]byte, 1000), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	ensure(t, c, s, f)
+	if err := c.Check(t.Context(), f, true); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestACheckEndsWithItsContext(t *testing.T) {
+	s, c := &shelf{}, NewCache(t.TempDir(), nil)
+	f := s.put("m.gguf", make([]byte, digestStep+1))
+	ensure(t, c, s, f)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := c.Check(ctx, f, true); !errors.Is(err, context.Canceled) {
+		t.Fatalf("a check that nobody waits for: %v", err)
+	}
+	if err := c.Check(ctx, f, false); err != nil {
+		t.Fatalf("the cheap check: %v", err)
+	}
+}
+
+func TestADeploymentWithoutFilesIsRefused(t *testing.T) {
+	if _, err := NewCache(t.TempDir(), nil).Link(t.TempDir(), nil); !errors.Is(err, fault.Invalid) {
+		t.Fatalf("no files: %v", err)
 	}
 }
