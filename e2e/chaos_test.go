@@ -192,4 +192,60 @@ func TestKilledAgentIsReplaced(t *testing.T) {
 	}
 }
 
+// Everything is killed at once, as when a machine loses its power, and started again.
+func TestEverythingKilledAtOnce(t *testing.T) {
+	t.Parallel()
+	p, h, _ := chaosFleet(t, "--lease", chaosLease.String())
+	w := ask(t, p)
+	p.serve.kill()
+	h.agent.kill()
+	until(t, "the model server is gone", func() error { return none(h.modelServers()) })
+	p.restart()
+	h.start()
+	w.wantEnd(t, p, 2)
+}
+
+// A run whose machine is lost for good is not stuck: it ends at its own deadline, with one charge for what
+// the lost machine did.
+func TestRunOfALostMachineEnds(t *testing.T) {
+	t.Parallel()
+	p, h, _ := chaosFleet(t, "--lease", "2s")
+	run, err := p.SubmitRun(t.Context(), ai.RunRequest{Model: "chaos", Prompt: "Say something long.", MaxTokens: chaosTokens, TimeoutMs: 8000})
+	if err != nil {
+		t.Fatal(err)
+	}
+	until(t, "the run is running", func() error { return isState(p, run.ID, tasks.Running) })
+	h.agent.kill()
+	untilWithin(t, 20*time.Second, "the run ends at its deadline", func() error { return isState(p, run.ID, tasks.Expired) })
+	if n := usageOf(t, p, run.ID); n != 1 {
+		t.Errorf("%d usage events, want exactly one", n)
+	}
+}
+
+func isState(p *plane, run string, want tasks.State) error {
+	r, err := p.Run(p.t.Context(), run)
+	if err == nil && r.State != want {
+		err = fmt.Errorf("it is %s (%v)", r.State, r.Error)
+	}
+	return err
+}
+
+// A machine that is paused, or whose agent is told to end, in the middle of an answer finishes it first.
+func TestAnswerInHandIsFinished(t *testing.T) {
+	t.Parallel()
+	p, h, g := chaosFleet(t)
+	w := ask(t, p)
+	h.ok("agent", "pause")
+	w.wantEnd(t, p, 1)
+	p.wantState(g.ID, isPaused, "paused")
+	if err := none(h.modelServers()); err != nil {
+		t.Errorf("paused: %v", err)
+	}
+	h.ok("agent", "resume")
+	p.wantReady(g.ID)
+	w = ask(t, p)
+	h.agent.stop()
+	w.wantEnd(t, p, 1)
+}
+
 func ms(d time.Duration) string { return d.Round(time.Millisecond).String() }

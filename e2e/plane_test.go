@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -251,18 +250,3 @@ func (p *plane) wantReady(group string) fleet.Machine {
 
 // realServer is the real llama-server, found once.
 func realServer(t testing.TB) string { t.Helper(); return testkit.LlamaServer(t) }
-
-// get reads a path of the plane without a credential.
-func (p *plane) get(path string) (int, string) {
-	p.t.Helper()
-	resp, err := http.Get(p.base + path)
-	if err != nil {
-		p.t.Fatal(err)
-	}
-	defer resp.Body.Close()
-	var b bytes.Buffer
-	if _, err := b.ReadFrom(resp.Body); err != nil {
-		p.t.Fatal(err)
-	}
-	return resp.StatusCode, b.String()
-}

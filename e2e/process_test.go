@@ -162,17 +162,6 @@ func running(text string) map[int]string {
 	return found
 }
 
-// wantNoneOf fails unless every process whose command line mentions text is gone soon.
-func wantNoneOf(t testing.TB, within time.Duration, text string) {
-	t.Helper()
-	untilWithin(t, within, "nothing is left running", func() error {
-		if left := running(text); len(left) > 0 {
-			return fmt.Errorf("still there: %v", left)
-		}
-		return nil
-	})
-}
-
 // tempDir is a folder with a short path, since unix sockets are made below it.
 func tempDir(t testing.TB) string {
 	t.Helper()
