@@ -12,6 +12,11 @@ document=docs/PERFORMANCE.md
 begin='<!-- bench:begin -->'
 end='<!-- bench:end -->'
 
+if [ -n "${UPDATE:-}" ] && [ -n "${QUICK:-}${ONLY:-}" ]; then
+  echo "bench: UPDATE=1 goes with neither QUICK nor ONLY: the document shows whole runs" >&2
+  exit 1
+fi
+
 llama=$(packaging/dev/llama-server.sh)
 model=$(packaging/dev/model.sh)
 "${MAKE:-make}" --no-print-directory build
@@ -33,10 +38,6 @@ fi
 cat "$work/table.md"
 
 [ -n "${UPDATE:-}" ] || exit 0
-if [ -n "${QUICK:-}${ONLY:-}" ]; then
-  echo "bench: UPDATE=1 goes with neither QUICK nor ONLY: the document shows whole runs" >&2
-  exit 1
-fi
 python3 - "$document" "$work/table.md" "$begin" "$end" <<'PY'
 import sys
 path, table, begin, end = sys.argv[1:]
