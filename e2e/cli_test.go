@@ -218,3 +218,36 @@ func TestWrongInputs(t *testing.T) {
 		t.Errorf("tasks came of refusals: %+v", list.Tasks)
 	}
 }
+
+// A control plane does not begin on data that it cannot trust, and says what to do.
+func TestServeRefusesBrokenData(t *testing.T) {
+	t.Parallel()
+	p := newPlane(t)
+	p.serve.stop()
+	files, err := filepath.Glob(filepath.Join(p.dir, "data", "*.db"))
+	if err != nil || len(files) != 1 {
+		t.Fatalf("databases: %v, %v", files, err)
+	}
+	b, err := os.ReadFile(files[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	serve := func() output {
+		return runProgram(t, p.cliEnv(nil), "", program, "serve", "--data", filepath.Join(p.dir, "data"), "--listen", "127.0.0.1:0")
+	}
+	for name, broken := range map[string][]byte{
+		"bytes flipped": append(append([]byte{}, b[:4096]...), make([]byte, len(b)-4096)...),
+		"no database":   []byte("these are no pages of a database at all, but a text that somebody put here"),
+	} {
+		if err := os.WriteFile(files[0], broken, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		got := serve()
+		if lines := strings.Split(strings.TrimSpace(got.err), "\n"); got.code != 1 || got.out != "" || len(lines) < 2 || !strings.HasPrefix(lines[0], "interlock: ") {
+			t.Errorf("%s: exit %d, %s%s; want exit 1, what is wrong and the way out", name, got.code, got.out, got.err)
+		}
+		if now, err := os.ReadFile(files[0]); err != nil || string(now) != string(broken) {
+			t.Errorf("%s: the file was written to: %v", name, err)
+		}
+	}
+}

@@ -2,11 +2,13 @@ package e2e
 
 import (
 	"context"
+	"encoding/json"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -73,6 +75,16 @@ func TestPastedLineTwice(t *testing.T) {
 	if out := h.ok("agent", "status"); !strings.Contains(out, "Größe 7/client") || !strings.Contains(out, "idle") {
 		t.Errorf("agent status:\n%s", out)
 	}
+	// An agent that was killed is brought back by the same line.
+	st := agentStatus(t, h)
+	if err := syscall.Kill(st.Pid, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "the agent is gone", func() error { return none(running(h.home + "/.nightshift/app")) })
+	h.paste(withoutKey(client))
+	if now := agentStatus(t, h); now.Pid == st.Pid || now.State.Kind == fleet.StateOffline {
+		t.Errorf("the agent after the line: %+v", now)
+	}
 	// A stranger without a key gets nowhere, and is told the way.
 	stranger := newHost(t, realServer(t))
 	if got := stranger.paste(withoutKey(client)); !strings.Contains(got.err, "no key was given") || !strings.Contains(got.err, "models key rotate client") {
@@ -81,6 +93,22 @@ func TestPastedLineTwice(t *testing.T) {
 	if got := stranger.paste("export INTERLOCK_MODEL_KEY=ilc_wrong\n" + withoutKey(client)); !strings.Contains(got.err, "not known to this server") {
 		t.Errorf("a stranger with a wrong key: exit %d\n%s", got.code, got.err)
 	}
+}
+
+func agentStatus(t *testing.T, h *host) (st struct {
+	Pid   int
+	State fleet.State
+}) {
+	t.Helper()
+	var v struct{ Agents []json.RawMessage }
+	out := h.ok("agent", "status", "--json")
+	if err := json.Unmarshal([]byte(out), &v); err != nil || len(v.Agents) != 1 {
+		t.Fatalf("agent status: %v\n%s", err, out)
+	}
+	if err := json.Unmarshal(v.Agents[0], &st); err != nil {
+		t.Fatal(err)
+	}
+	return st
 }
 
 // Two enrollments that race on one machine make one member.

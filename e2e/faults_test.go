@@ -52,6 +52,9 @@ func TestSlowLoadIsNotDeath(t *testing.T) {
 	h.start()
 	p.wantState(g.ID, kind(fleet.StateLoading, ""), "loading")
 	pid := h.modelServer()
+	if err := missing(h.ok("agent", "logs", "--deployment", "small"), "loading model"); err != nil {
+		t.Error(err)
+	}
 	if _, err := p.SubmitRun(t.Context(), ai.RunRequest{Model: "small", Prompt: "Hello"}); err == nil {
 		t.Error("a machine that still loads was given a run")
 	}
@@ -60,6 +63,23 @@ func TestSlowLoadIsNotDeath(t *testing.T) {
 	if now := h.modelServer(); now != pid {
 		t.Errorf("process %d was started anew as %d", pid, now)
 	}
+}
+
+// A machine without a llama-server says so with the way out, and goes on by itself when there is one.
+func TestMissingLlamaServerBlocksUntilItIsThere(t *testing.T) {
+	t.Parallel()
+	link := filepath.Join(tempDir(t), "llama-server")
+	p, g, h := enrolled(t, link)
+	h.start()
+	p.wantState(g.ID, kind(fleet.StateBlocked, "llama-server not found"), "blocked for want of a llama-server")
+	if c := h.doctor()["llama-server"]; c.OK || c.Fix == "" {
+		t.Errorf("doctor: %+v", c)
+	}
+	if err := os.Symlink(realServer(t), link); err != nil {
+		t.Fatal(err)
+	}
+	p.wantReady(g.ID)
+	wantAnswer(t, p, "small")
 }
 
 // A server that says it is healthy and answers nothing is found by a question, and started again.

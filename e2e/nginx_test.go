@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"context"
 	"math/rand/v2"
 	"net"
 	"os"
@@ -10,6 +11,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/openai/openai-go/v3"
+	"github.com/openai/openai-go/v3/option"
+
+	"interlock.sh/access"
 	"interlock.sh/ai"
 	"interlock.sh/client"
 	"interlock.sh/fleet"
@@ -156,6 +161,7 @@ func TestBehindDefaultNginx(t *testing.T) {
 		control.Step(1) // of the question that decides whether it is ready
 		serving(t, p, g.ID, keys, gated(t, control))
 		wantLive(t, p, control)
+		wantLiveOpenAI(t, p, control)
 	})
 }
 
@@ -199,6 +205,38 @@ func wantLive(t *testing.T, p *plane, control *fakellama.Control) {
 	}
 	if run, err = p.Run(t.Context(), run.ID); err != nil || run.Answer == nil || *run.Answer != "onetwothree" {
 		t.Errorf("the run ended as %+v, %v", run, err)
+	}
+}
+
+// wantLiveOpenAI is the same through OpenAI's door and client.
+func wantLiveOpenAI(t *testing.T, p *plane, control *fakellama.Control) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	api := openai.NewClient(option.WithBaseURL(p.base+"/v1"), option.WithAPIKey(p.key(access.SDK)), option.WithMaxRetries(0))
+	control.Step(1) // the headers come with the first words
+	stream := api.Chat.Completions.NewStreaming(ctx, openai.ChatCompletionNewParams{
+		Model: "gated", Messages: []openai.ChatCompletionMessageParamUnion{openai.UserMessage("Count.")},
+	})
+	defer stream.Close()
+	for i, want := range []string{"one", "two", "three"} {
+		if i > 0 {
+			control.Step(1)
+		}
+		said := ""
+		for said == "" && stream.Next() {
+			if c := stream.Current(); len(c.Choices) > 0 {
+				said = c.Choices[0].Delta.Content
+			}
+		}
+		if said != want {
+			t.Fatalf("read %q, want %q: %v", said, want, stream.Err())
+		}
+	}
+	for stream.Next() {
+	}
+	if err := stream.Err(); err != nil {
+		t.Fatal(err)
 	}
 }
 
