@@ -6,5 +6,8 @@
 // dependencies of the product. It owns no product code, and nothing here waits for a time to pass: a
 // test asks the real program until it says what is expected, or a deadline ends the test.
 //
+// It runs on Linux: processes are looked for in /proc, and namespaces stand in for other computers and
+// for full disks.
+//
 // INTERLOCK_BIN names a build of the program to test; without it one is built first.
 package e2e
