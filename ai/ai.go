@@ -91,7 +91,7 @@ type Run struct {
 	Machine         string          `json:"machine,omitempty" doc:"the machine's name"`
 	Attempt         int             `json:"attempt" doc:"number of the newest attempt, 0 before the first"`
 	TokensPerSecond *float64        `json:"tokensPerSecond,omitempty"`
-	DurationMs      int64           `json:"durationMs,omitempty" doc:"from the attempt's start to its end"`
+	DurationMs      int64           `json:"durationMs,omitempty" doc:"from the attempt's claim to its end, reading of the prompt included"`
 	CreatedAt       time.Time       `json:"createdAt"`
 	StartedAt       *time.Time      `json:"startedAt,omitempty"`
 	EndedAt         *time.Time      `json:"endedAt,omitempty"`

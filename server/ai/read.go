@@ -130,7 +130,8 @@ func pageSize(n int) (int, error) {
 	return n, nil
 }
 
-// since is the length of an attempt in milliseconds, 0 when it never started.
+// since is the length of an attempt in milliseconds, counted from its claim: its first report comes with
+// the first word, after the prompt was read, and for a short answer together with its end.
 func since(start, end time.Time) int64 {
 	if start.IsZero() || end.Before(start) {
 		return 0

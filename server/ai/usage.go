@@ -38,7 +38,7 @@ func (s *Service) meter(tx *store.Tx, v tasks.View, a servertasks.AttemptInfo) e
 	_, err = tx.Exec(`INSERT INTO usage_events (id, run, task, project, route, policy, alias, deployment, worker, attempt, prompt_tokens, completion_tokens, duration_ms, state, at)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15) ON CONFLICT (run) DO NOTHING`,
 		ident.New("use", now), run.ID, v.ID, run.Project, run.Route, string(run.RoutePolicy), run.Deployment, run.DeploymentID,
-		a.WorkerID, a.Number, usage.PromptTokens, usage.CompletionTokens, since(a.StartedAt, a.EndedAt), string(v.State), now.UnixMilli())
+		a.WorkerID, a.Number, usage.PromptTokens, usage.CompletionTokens, since(a.LeasedAt, a.EndedAt), string(v.State), now.UnixMilli())
 	return err
 }
 
@@ -49,13 +49,13 @@ func reached(tx *store.Tx, v tasks.View, last servertasks.AttemptInfo) (serverta
 		return last, nil
 	}
 	var a servertasks.AttemptInfo
-	var started, ended int64
-	err := tx.QueryRow("SELECT id, number, worker_id, stream_bytes, started_at, ended_at FROM attempts WHERE task_id = $1 AND stream_bytes > 0 ORDER BY number DESC LIMIT 1", v.ID).
-		Scan(&a.ID, &a.Number, &a.WorkerID, &a.StreamBytes, &started, &ended)
+	var leased, ended int64
+	err := tx.QueryRow("SELECT id, number, worker_id, stream_bytes, leased_at, ended_at FROM attempts WHERE task_id = $1 AND stream_bytes > 0 ORDER BY number DESC LIMIT 1", v.ID).
+		Scan(&a.ID, &a.Number, &a.WorkerID, &a.StreamBytes, &leased, &ended)
 	if errors.Is(err, sql.ErrNoRows) {
 		return a, nil
 	}
-	a.StartedAt, a.EndedAt = at(started), at(ended)
+	a.LeasedAt, a.EndedAt = at(leased), at(ended)
 	return a, err
 }
 

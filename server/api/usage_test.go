@@ -221,12 +221,11 @@ func TestTheSnapshotOfARun(t *testing.T) {
 	if int64(len(request.body)) != in.Request.Size || request.body != `{"max_tokens":9,"messages":[{"role":"system","content":"be brief"},{"role":"user","content":"hi"}],"seed":7,"stop":["."],"temperature":0.5}` {
 		t.Errorf("the model server is sent %s", request.body)
 	}
-	if err := w.machine.ReportProgress(t.Context(), tasks.ProgressReport{Ref: held.Ref}); err != nil { // it began
-		t.Fatal(err)
-	}
+	// All of it counts: the first word is the attempt's first report, and comes only when the prompt is read.
+	w.clock.Advance(1400 * time.Millisecond)
 	a := w.machine.Begin(held)
 	a.Say("fine")
-	w.clock.Advance(1500 * time.Millisecond)
+	w.clock.Advance(100 * time.Millisecond)
 	speed := 31.5
 	a.FinishWith(ai.ChatResult{Content: "fine", FinishReason: "stop", TokensPerSecond: &speed, DurationMs: 1400, Usage: ai.Usage{PromptTokens: 8, CompletionTokens: 1, TotalTokens: 9}})
 	got, err := w.mine.Run(t.Context(), run.ID)
