@@ -119,14 +119,17 @@ func TestEnrollmentsRacingOnOneMachine(t *testing.T) {
 	p := newPlane(t).signIn()
 	g, keys := p.tinyGroup("small")
 	h := newHost(t, realServer(t))
-	var both sync.WaitGroup
+	var all sync.WaitGroup
 	results := make([]output, 3)
 	for i := range results {
-		both.Go(func() { results[i] = h.enroll(p, g.ID, fleet.RoleClient, keys[fleet.RoleClient]) })
+		all.Go(func() { results[i] = h.tryEnroll(p, g.ID, fleet.RoleClient, keys[fleet.RoleClient]) })
 	}
-	both.Wait()
+	all.Wait()
 	kept := 0
 	for _, r := range results {
+		if r.code != 0 {
+			t.Errorf("exit %d: %s", r.code, r.err)
+		}
 		if strings.HasPrefix(r.out, "already enrolled") {
 			kept++
 		}
@@ -224,18 +227,16 @@ func TestRevokedMachine(t *testing.T) {
 	p := newPlane(t).signIn()
 	g, keys := p.tinyGroup("small")
 	h := serving(t, p, g.ID, keys, realServer(t))
+	first, err := p.machine(g.ID)
+	if err != nil {
+		t.Fatal(err)
+	}
 	other := newHost(t, realServer(t))
 	other.enroll(p, g.ID, fleet.RoleClient, keys[fleet.RoleClient], "--name", "other")
 	other.start()
 	until(t, "the other is ready", func() error { return statusSays(other, "ready") })
 	p.cliWith(nil, p.token+"\n", "login")
-	id := fleet.Machine{}
-	for _, m := range must(p.Machines(t.Context())) {
-		if m.Name != "other" {
-			id = m
-		}
-	}
-	p.ok("models", "machine", "revoke", id.ID, "--yes", "--project", project)
+	p.ok("models", "machine", "revoke", first.ID, "--yes", "--project", project)
 	until(t, "the machine says that it was revoked", func() error { return statusSays(h, "revoked") })
 	until(t, "it stops its model", func() error { return none(h.modelServers()) })
 	wantAnswer(t, p, "small")

@@ -196,11 +196,3 @@ func missing(s string, texts ...string) error {
 	}
 	return nil
 }
-
-// must is the value of a call that cannot fail in this test but by a bug.
-func must[T any](v T, err error) T {
-	if err != nil {
-		panic(err)
-	}
-	return v
-}

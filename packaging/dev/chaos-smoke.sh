@@ -10,5 +10,5 @@ export CGO_ENABLED=0 GOFLAGS='-trimpath -buildvcs=false'
 export INTERLOCK_CHAOS_ROUNDS=${1:-20}
 
 for test in TestKilledServerLosesNothing TestKilledAgentIsReplaced; do
-  go test -count=1 -v -timeout 30m -run "^$test\$" . | grep -v '^=== '
+  go test -count=1 -v -timeout 30m -run "^$test\$" . | grep --line-buffered -v '^=== '
 done
