@@ -56,9 +56,13 @@ func (db *DB) Query(ctx context.Context, query string, args ...any) (*Rows, erro
 	return &Rows{Rows: rows}, nil
 }
 
-// QueryRow reads the first row; Scan answers sql.ErrNoRows when there is none.
+// QueryRow reads the first row; Scan answers sql.ErrNoRows when there is none. It is not given up in the
+// middle: to watch the context takes as long as to read the row.
 func (db *DB) QueryRow(ctx context.Context, query string, args ...any) *Row {
-	rows, err := db.Query(ctx, query, args...)
+	if ctx.Err() != nil {
+		return &Row{err: context.Cause(ctx)}
+	}
+	rows, err := db.Query(context.WithoutCancel(ctx), query, args...)
 	return &Row{rows: rows, err: err}
 }
 
