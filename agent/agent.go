@@ -138,7 +138,7 @@ func (a *Agent) open(ctx context.Context) error {
 	}
 	started, alive := processes()
 	a.host = &machine{
-		home: e.Home, group: e.Group, setting: env[enrollment.EnvLlamaServer], cache: models.NewCache(e.Home.Blobs(), a.FreeDisk),
+		home: e.Home, group: e.Group, program: &program{setting: env[enrollment.EnvLlamaServer], clock: a.clock}, cache: models.NewCache(e.Home.Blobs(), a.FreeDisk),
 		ledger: memory.Open(e.Home.Ledger(), alive), promise: memory.Promise{Pid: os.Getpid(), Started: started},
 		sup: sup, control: a.control, clock: a.clock, moved: a.poke, stirred: func() { signal(a.stir) },
 	}
@@ -169,7 +169,7 @@ func (a *Agent) Run(ctx context.Context) error {
 	group.Go(func() error { return a.desiredLoop(gctx) })
 	group.Go(func() error { return a.listenLoop(gctx) })
 	group.Go(func() error { return a.reportLoop(last) })
-	group.Go(func() error { return a.serverLoop(last) })
+	group.Go(func() error { return a.programLoop(last) })
 	group.Go(func() error { return a.localLoop(last) })
 	group.Go(func() error {
 		defer end()

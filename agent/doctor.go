@@ -126,20 +126,27 @@ func checkBoundary(ctx context.Context, alias string, port int) localapi.Check {
 	if err != nil {
 		return verdict(name, fmt.Errorf("list addresses: %w", err), "")
 	}
-	dial := net.Dialer{Timeout: dialWithin}
+	var outside []net.IP
 	for _, a := range addrs {
-		ip, _, err := net.ParseCIDR(a.String())
-		if err != nil || ip.IsLoopback() || ip.IsLinkLocalUnicast() {
-			continue
+		if ip, _, err := net.ParseCIDR(a.String()); err == nil && !ip.IsLoopback() && !ip.IsLinkLocalUnicast() {
+			outside = append(outside, ip)
 		}
+	}
+	return verdict(name, closedAt(ctx, outside, port), fmt.Sprintf("port %d answers on %s only", port, llama.Host))
+}
+
+// closedAt is an error that names the address at which the port answers.
+func closedAt(ctx context.Context, ips []net.IP, port int) error {
+	dial := net.Dialer{Timeout: dialWithin}
+	for _, ip := range ips {
 		c, err := dial.DialContext(ctx, "tcp", net.JoinHostPort(ip.String(), strconv.Itoa(port)))
 		if err == nil {
 			_ = c.Close()
-			return verdict(name, fault.New(fault.Conflict, "port %d answers at %s: the model server could be reached from outside", port, ip).
-				WithHint("remove what makes it listen there from the deployment's arguments"), "")
+			return fault.New(fault.Conflict, "port %d answers at %s: the model server could be reached from outside", port, ip).
+				WithHint("remove what makes it listen there from the deployment's arguments")
 		}
 	}
-	return verdict(name, nil, fmt.Sprintf("port %d answers on %s only", port, llama.Host))
+	return nil
 }
 
 func checkServer(ctx context.Context, env enrollment.Env) localapi.Check {

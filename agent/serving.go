@@ -48,7 +48,7 @@ type serving struct {
 type machine struct {
 	home    enrollment.Home
 	group   string
-	setting string // the role's LLAMA_SERVER
+	program *program
 	cache   *models.Cache
 	ledger  *memory.Ledger
 	promise memory.Promise // pid and start time of this agent
@@ -117,7 +117,7 @@ func (s *serving) serve(ctx context.Context) error {
 	if err := fleet.CheckFileName("id", s.want.ID); err != nil {
 		return err // it names a folder, and the control plane is not trusted with paths
 	}
-	bin, err := llama.Find(ctx, s.host.setting)
+	bin, err := s.host.program.find(ctx)
 	if err != nil {
 		return withHint(err)
 	}

@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 	"testing"
 
 	"interlock.sh/agent/localapi"
@@ -108,14 +107,7 @@ func TestARetiredDeploymentDrainsWhileAnotherStarts(t *testing.T) {
 // serverByAlias is one program that serves the alias, and another that serves everything else.
 func serverByAlias(t *testing.T, alias, its, others string) string {
 	t.Helper()
-	path := filepath.Join(t.TempDir(), "llama-server")
-	script := fmt.Sprintf("#!/bin/sh\ncase \"$*\" in *'--alias %s '*) exec '%s' \"$@\";; esac\nexec '%s' \"$@\"\n", alias, its, others)
-	syscall.ForkLock.RLock() // no fork may inherit the open file, or it cannot be run
-	defer syscall.ForkLock.RUnlock()
-	if err := os.WriteFile(path, []byte(script), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	return path
+	return installScript(t, fmt.Sprintf("case \"$*\" in *'--alias %s '*) exec '%s' \"$@\";; esac\nexec '%s' \"$@\"", alias, its, others))
 }
 
 func TestAChangeOfSettingsRestartsOnlyThatModel(t *testing.T) {
