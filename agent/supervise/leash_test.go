@@ -260,7 +260,7 @@ func TestForeignServerIsNeverSignalled(t *testing.T) {
 				if now, err := identify(foreign.Process.Pid); err != nil || now != id {
 					t.Fatalf("the foreign server was %+v, is %+v, %v", id, now, err)
 				}
-				if b, err := os.ReadFile(filepath.Join(dir, "children.json")); err != nil || strings.Contains(string(b), "pid") {
+				if b, err := os.ReadFile(filepath.Join(dir, "children.json")); err != nil || strings.Contains(string(b), `"pid"`) {
 					t.Fatalf("the table still has children: %s, %v", b, err)
 				}
 			})
