@@ -57,7 +57,8 @@ func chaosFleet(t *testing.T, args ...string) (*plane, *host, fleet.Group) {
 // watched is a run that a reader follows.
 type watched struct {
 	ai.Run
-	begun chan struct{} // closed at its first words
+	until int           // bytes of the answer that are read before the run is disturbed
+	begun chan struct{} // closed when they have been
 	ended chan error    // why the reader stopped
 
 	offset    int64 // bytes of the newest attempt's stream, as far as read
@@ -66,14 +67,15 @@ type watched struct {
 	gap       error
 }
 
-// ask submits a long run and follows it until its first words.
-func ask(t *testing.T, p *plane) *watched {
+// ask submits a long run and follows it until so many bytes of its answer were read; with 0 it returns
+// at once.
+func ask(t *testing.T, p *plane, until int) *watched {
 	t.Helper()
 	run, err := p.SubmitRun(t.Context(), ai.RunRequest{Model: "chaos", Prompt: "Say something long.", MaxTokens: chaosTokens})
 	if err != nil {
 		t.Fatalf("submit: %v", err)
 	}
-	w := &watched{Run: run, begun: make(chan struct{}), ended: make(chan error, 1)}
+	w := &watched{Run: run, until: until, begun: make(chan struct{}), ended: make(chan error, 1)}
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	t.Cleanup(cancel)
 	go func() {
@@ -81,6 +83,9 @@ func ask(t *testing.T, p *plane) *watched {
 		w.Run, err = p.FollowRun(ctx, run.ID, w.event)
 		w.ended <- err
 	}()
+	if until == 0 {
+		return w
+	}
 	select {
 	case <-w.begun:
 	case err := <-w.ended:
@@ -97,20 +102,15 @@ func (w *watched) event(event string, ev ai.StreamEvent) error {
 		w.offset = 0
 		w.text.Reset()
 	case ai.StreamDelta:
-		if w.offset == 0 && w.text.Len() == 0 && w.restarted == 0 {
-			defer func() {
-				select {
-				case <-w.begun:
-				default:
-					close(w.begun)
-				}
-			}()
-		}
 		if ev.Offset < w.offset {
 			w.gap = fmt.Errorf("a delta at %d after one at %d", ev.Offset, w.offset)
 		}
 		w.offset = ev.Offset
+		before := w.text.Len()
 		w.text.WriteString(ev.Text)
+		if w.restarted == 0 && before < w.until && w.text.Len() >= w.until {
+			close(w.begun)
+		}
 	}
 	return nil
 }
@@ -157,13 +157,34 @@ func TestKilledServerLosesNothing(t *testing.T) {
 	report(t, "%-22s %5s  %9s %9s %8s  %s", "kill -9 of the server", "round", "down", "run", "attempts", "usage events")
 	for round := 1; round <= rounds(t) && !t.Failed(); round++ {
 		began := time.Now()
-		w := ask(t, p)
+		w := ask(t, p, somewhere(round))
 		killed := time.Now()
 		p.serve.kill()
 		p.restart()
 		down := time.Since(killed)
 		w.wantEnd(t, p, 1)
 		report(t, "%-22s %5d  %9s %9s %8d  %d", "", round, ms(down), ms(time.Since(began)), w.Attempt, usageOf(t, p, w.ID))
+	}
+}
+
+// somewhere is another place of the answer each round: its first words, its middle, near its end.
+func somewhere(round int) int { return 1 + (round-1)%4*(chaosTokens/5) }
+
+// The server is killed as soon as it has taken a run, while the run is on its way to the machine. What was
+// acknowledged is done: when the claim was lost with its answer, by a second attempt.
+func TestServerKilledWhenARunIsTaken(t *testing.T) {
+	t.Parallel()
+	p, _, _ := chaosFleet(t, "--lease", chaosLease.String())
+	for range rounds(t) {
+		w := ask(t, p, 0)
+		p.serve.kill()
+		p.restart()
+		if err := <-w.ended; err != nil {
+			t.Fatalf("follow run %s: %v", w.ID, err)
+		}
+		if w.State != tasks.Succeeded || w.Answer == nil || w.text.String() != *w.Answer || w.gap != nil || usageOf(t, p, w.ID) != 1 {
+			t.Errorf("run %s is %s after %d attempts (%v, %v) with %d usage events", w.ID, w.State, w.Attempt, w.Error, w.gap, usageOf(t, p, w.ID))
+		}
 	}
 }
 
@@ -177,7 +198,7 @@ func TestKilledAgentIsReplaced(t *testing.T) {
 	for round := 1; round <= rounds(t) && !t.Failed(); round++ {
 		began := time.Now()
 		child := h.modelServer()
-		w := ask(t, p)
+		w := ask(t, p, somewhere(round))
 		killed := time.Now()
 		h.agent.kill()
 		untilWithin(t, 2*time.Second, "the model server is gone", func() error {
@@ -198,7 +219,7 @@ func TestKilledAgentIsReplaced(t *testing.T) {
 func TestEverythingKilledAtOnce(t *testing.T) {
 	t.Parallel()
 	p, h, _ := chaosFleet(t, "--lease", chaosLease.String())
-	w := ask(t, p)
+	w := ask(t, p, 1)
 	p.serve.kill()
 	h.agent.kill()
 	until(t, "the model server is gone", func() error { return none(h.modelServers()) })
@@ -236,7 +257,7 @@ func isState(p *plane, run string, want tasks.State) error {
 func TestAnswerInHandIsFinished(t *testing.T) {
 	t.Parallel()
 	p, h, g := chaosFleet(t)
-	w := ask(t, p)
+	w := ask(t, p, 1)
 	h.ok("agent", "pause")
 	w.wantEnd(t, p, 1)
 	p.wantState(g.ID, isPaused, "paused")
@@ -245,7 +266,7 @@ func TestAnswerInHandIsFinished(t *testing.T) {
 	}
 	h.ok("agent", "resume")
 	p.wantReady(g.ID)
-	w = ask(t, p)
+	w = ask(t, p, 1)
 	h.agent.stop()
 	w.wantEnd(t, p, 1)
 }
