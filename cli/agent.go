@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -339,25 +340,24 @@ func (a *app) agentDoctorCmd() *cobra.Command {
 				Name: "agent", Detail: err.Error(), Fix: "start it: interlock agent start",
 			})
 		}
-		bad := 0
-		for _, c := range checks {
-			if !c.OK {
-				bad++
-			}
-		}
-		if *asJSON {
-			if err := a.printJSON(map[string]any{"checks": some(checks)}); err != nil {
-				return err
-			}
-		} else {
-			a.checkTable(checks)
-		}
-		if bad > 0 {
-			return &exit{ExitError}
-		}
-		return nil
+		return a.showChecks(checks, *asJSON)
 	}
 	return cmd
+}
+
+// showChecks prints what a doctor found; the exit code is 1 when anything is wrong.
+func (a *app) showChecks(checks []localapi.Check, asJSON bool) error {
+	if asJSON {
+		if err := a.printJSON(map[string]any{"checks": some(checks)}); err != nil {
+			return err
+		}
+	} else {
+		a.checkTable(checks)
+	}
+	if slices.ContainsFunc(checks, func(c localapi.Check) bool { return !c.OK }) {
+		return &exit{ExitError}
+	}
+	return nil
 }
 
 func (a *app) checkTable(checks []localapi.Check) {

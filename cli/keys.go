@@ -83,7 +83,7 @@ func (a *app) keysNewCmd() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return a.showKey(k, *asJSON, fmt.Sprintf("%s key %q of project %s", k.Kind, k.Label, k.Project))
+			return a.showKey(k, *asJSON, fmt.Sprintf("%s key %q of project %s (%s)", k.Kind, k.Label, k.Project, k.ID))
 		})(cmd, args)
 	}
 	return cmd
@@ -95,7 +95,7 @@ func (a *app) showKey(k access.NewKey, asJSON bool, what string) error {
 	if asJSON {
 		return a.printJSON(k)
 	}
-	a.note("%s (%s); it is shown once, keep it now", what, k.ID)
+	a.note("%s; it is shown once, keep it now", what)
 	a.say("%s", k.Key)
 	return nil
 }
@@ -116,7 +116,7 @@ func (a *app) keysRollCmd() *cobra.Command {
 		if k.Kind == access.TaskWorker {
 			old = fmt.Sprintf("%s works until you revoke it: `interlock keys revoke %s`", args[0], args[0])
 		}
-		return a.showKey(k, *asJSON, fmt.Sprintf("%s key %q of project %s follows; %s", k.Kind, k.Label, k.Project, old))
+		return a.showKey(k, *asJSON, fmt.Sprintf("%s; its successor, %s key %q of project %s (%s)", old, k.Kind, k.Label, k.Project, k.ID))
 	})
 	return cmd
 }

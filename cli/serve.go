@@ -1,9 +1,11 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"io"
 	"log/slog"
+	"net"
 	"net/netip"
 
 	"github.com/spf13/cobra"
@@ -37,7 +39,7 @@ func (a *app) serveCmd() *cobra.Command {
 	f.StringVar(&c.TLSKey, "tls-key", "", "key file (PEM)")
 	f.BoolVar(&c.TLSSelfSigned, "tls-self-signed", false, "make an own authority, for a home or lab network; install lines then carry its pin")
 	f.StringSliceVar(&flags.trustedProxies, "trusted-proxies", nil, "proxies whose forwarding headers count, as addresses or prefixes")
-	f.StringVar(&c.Assets, "assets", "", "folder of programs for machines, as `make dist` fills it")
+	f.StringVar(&c.Assets, "assets", "", "`folder` of programs for machines, as make dist fills it")
 	f.DurationVar(&c.Lease, "lease", tasks.Lease, "how long work stays a worker's without a sign of life; then it is tried elsewhere")
 	f.StringVar(&flags.logLevel, "log-level", "info", "debug, info, warn or error")
 	f.StringVar(&flags.logFormat, "log-format", "text", "text or json")
@@ -60,7 +62,10 @@ func (a *app) serve(ctx context.Context, flags serveFlags) (err error) {
 		a.say("listening on %s", base)
 		if pin != "" {
 			a.say("pin %s", pin)
-			a.note("machines and people know this server by its pin: interlock login --api %s --pin %s", base, pin)
+			a.note("machines and people know this server by its pin: interlock login --api %s --pin %s", cmp.Or(c.PublicURL, base), pin)
+		}
+		if c.PublicURL == "" && !onLoopback(c.Listen) {
+			a.note("install lines will say %s, which other machines may not reach: name the address that they know with --public-url", base)
 		}
 	}
 	c.OwnerToken = func(token string) {
@@ -68,6 +73,13 @@ func (a *app) serve(ctx context.Context, flags serveFlags) (err error) {
 		a.note("the owner token works once, within 24 hours: give it to `interlock login`. It is not shown again")
 	}
 	return server.Run(ctx, c)
+}
+
+// onLoopback reports whether an address to listen on is for this machine alone.
+func onLoopback(listen string) bool {
+	host, _, err := net.SplitHostPort(listen)
+	ip, _ := netip.ParseAddr(host)
+	return err == nil && (host == "localhost" || ip.IsLoopback())
 }
 
 func newLogger(w io.Writer, level, format string) (*slog.Logger, error) {

@@ -16,7 +16,7 @@ import (
 
 func (a *app) tasksCmd() *cobra.Command {
 	return noun("tasks", "Durable tasks: submit, follow, cancel",
-		a.tasksListCmd(), a.tasksSubmitCmd(), a.tasksGetCmd(), a.tasksWatchCmd(), a.tasksCancelCmd(), a.tasksWorkersCmd())
+		a.tasksListCmd(), a.tasksSubmitCmd(), a.tasksGetCmd(), a.tasksWatchCmd(), a.tasksCancelCmd(), a.tasksWorkersCmd(), a.tasksDoctorCmd())
 }
 
 func (a *app) tasksListCmd() *cobra.Command {
