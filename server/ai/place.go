@@ -28,7 +28,7 @@ func (s *Service) place(ctx context.Context, project, model string, policy ai.Po
 		return d, policy, managedNotSet(model)
 	case !found:
 		return d, policy, fault.New(fault.NotFound, "project %s has no deployment %q", project, model).WithField("model").
-			WithHint("use a deployment alias or group@channel; what is served now: GET /v1/models")
+			WithHint("use a deployment alias or group@channel: interlock models status shows them, GET /v1/models what is served now")
 	case policy == "":
 		policy = ai.SelfHostedOnly
 	}

@@ -123,6 +123,9 @@ func fromDetail(d *huma.ErrorDetail) *fault.Error {
 		name := strings.TrimPrefix(field+"."+m[1], ".")
 		return fault.New(fault.Malformed, "%s is missing", name).WithField(name)
 	}
+	if field == "" && strings.HasPrefix(d.Message, "the body ") { // our own decoder's words
+		return fault.New(fault.Malformed, "%s", d.Message).WithField("body")
+	}
 	if field == "" {
 		return fault.New(fault.Malformed, "the body is not as it should be: %s", d.Message).WithField("body")
 	}

@@ -88,7 +88,7 @@ func (s *Service) redeem(ctx context.Context, p Principal, req access.LoginReque
 		if n, err := res.RowsAffected(); err != nil {
 			return err
 		} else if n != 1 {
-			return fault.New(fault.Revoked, "the owner token was used already").WithHint("%s", wayBack(access.Owner))
+			return fault.New(fault.Revoked, "the owner token was used already").WithHint("%s", wayBack(p))
 		}
 		if _, err := tx.Exec("INSERT INTO accounts (id, name, created_at) VALUES ($1, $2, $3) ON CONFLICT (name) DO NOTHING",
 			ident.New("acc", now), name, now.UnixMilli()); err != nil {

@@ -71,10 +71,10 @@ func (s *Service) Authenticate(ctx context.Context, secret string) (Principal, e
 	switch {
 	case c.revokedAt != nil:
 		return Principal{}, fault.New(fault.Revoked, "the credential %s was revoked on %s", c.prefix, c.revokedAt.Format(time.DateTime)).
-			WithHint("%s", wayBack(c.Kind))
+			WithHint("%s", wayBack(c.Principal))
 	case c.expiresAt != nil && !now.Before(*c.expiresAt):
 		return Principal{}, fault.New(fault.Unauthenticated, "the credential %s expired on %s", c.prefix, c.expiresAt.Format(time.DateTime)).
-			WithHint("%s", wayBack(c.Kind))
+			WithHint("%s", wayBack(c.Principal))
 	}
 	s.mu.Lock()
 	s.used[c.KeyID] = now
@@ -82,18 +82,19 @@ func (s *Service) Authenticate(ctx context.Context, secret string) (Principal, e
 	return c.Principal, nil
 }
 
-func wayBack(k access.Kind) string {
-	switch k {
+// wayBack is how whoever held the credential gets a new one.
+func wayBack(p Principal) string {
+	switch p.Kind {
 	case access.Owner:
 		return "on the server's machine run: interlock admin owner-token"
 	case access.Account:
 		return "run: interlock login"
 	case access.Machine:
-		return "enroll again with a fresh key: interlock models key rotate client"
+		return "enroll again with a fresh key: interlock models key rotate " + string(p.Role) + " --group " + p.Group
 	case access.Client, access.Trainer:
-		return "print a fresh line: interlock models key rotate " + string(k)
+		return "print a fresh line: interlock models key rotate " + string(p.Role) + " --group " + p.Group
 	}
-	return "make a new one: interlock keys new --kind " + string(k)
+	return "make a new one: interlock keys new --kind " + string(p.Kind)
 }
 
 // Flush writes the last uses that were noted since the previous call. It is called every minute or so:

@@ -107,7 +107,7 @@ func StillValid(tx *store.Tx, p Principal) error {
 		return fmt.Errorf("read credential: %w", err)
 	}
 	if revoked != nil {
-		return fault.New(fault.Revoked, "the credential was revoked a moment ago").WithHint("%s", wayBack(p.Kind))
+		return fault.New(fault.Revoked, "the credential was revoked a moment ago").WithHint("%s", wayBack(p))
 	}
 	return nil
 }

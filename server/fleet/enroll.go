@@ -25,7 +25,7 @@ func (s *Service) Enroll(ctx context.Context, key auth.Principal, req fleet.Enro
 	}
 	if req.Role != key.Role {
 		return fleet.EnrollResponse{}, fault.New(fault.ScopeDenied, "this key enrolls machines of role %s, not %s", key.Role, req.Role).WithField("role").
-			WithHint("use the line for role %s: interlock models key rotate %s", req.Role, req.Role)
+			WithHint("use the line for role %s: interlock models key rotate %s --group %s", req.Role, req.Role, key.Group)
 	}
 	var out fleet.EnrollResponse
 	err := s.db.Write(ctx, store.LaneAdmit, func(tx *store.Tx) error {

@@ -120,7 +120,7 @@ func (s *Service) Machine(ctx context.Context, project, id string) (fleet.Machin
 func (s *Service) SetMode(ctx context.Context, project, id string, mode fleet.Mode) (fleet.Machine, error) {
 	return s.change(ctx, project, id, func(tx *store.Tx, m machine) error {
 		if m.RevokedAt != nil {
-			return fault.New(fault.Conflict, "machine %s was revoked", m.ID).WithHint("enroll it again with a fresh key: interlock models key rotate %s", m.Role)
+			return fault.New(fault.Conflict, "machine %s was revoked", m.ID).WithHint("enroll it again with a fresh key: interlock models key rotate %s --group %s", m.Role, m.Group)
 		}
 		_, err := tx.Exec("UPDATE machines SET mode = $1, desired_version = desired_version + 1 WHERE id = $2 AND mode <> $1", string(mode), m.ID)
 		return err

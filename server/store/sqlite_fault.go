@@ -90,7 +90,7 @@ func freeBytes(dir string) (uint64, bool) {
 // corruptFault names the newest snapshot, since that is the way out.
 func corruptFault(path string, cause error) *fault.Error {
 	dir := filepath.Dir(path)
-	rescue := "there is no snapshot in " + filepath.Join(dir, snapshotFolder) + "; restore your own backup"
+	rescue := "restore your own backup (there is no snapshot in " + filepath.Join(dir, snapshotFolder) + ")"
 	if list, err := snapshots(dir); err == nil && len(list) > 0 {
 		rescue = "copy the newest snapshot, " + slices.MaxFunc(list, byTime) + ", to " + fileName + " or restore your own backup"
 	}
