@@ -45,6 +45,9 @@ type rig struct {
 	e     enrollment.Enrollment
 	fake  *clock.Fake // nil for the machine's own
 
+	lease   time.Duration      // of an attempt; the usual one when 0
+	request enrollment.Request // that enrolled it
+
 	free  func(string) (int64, error)
 	agent *Agent
 	stop  func()
@@ -61,16 +64,16 @@ func onFakeTime(r *rig, _ *enrollment.Request) { r.fake = clock.NewFake(time.Now
 // newRig enrolls this machine with the fake llama-server of the script.
 func newRig(t *testing.T, cfg fakellama.Config, options ...rigOption) *rig {
 	t.Helper()
-	r := &rig{T: t, plane: plane.Start(t, plane.Options{}), home: enrollment.Home(filepath.Join(t.TempDir(), "ns"))}
-	r.group = r.plane.NewGroup(nil, "garage")
-	r.road = newRoad(t, r.plane.URL)
-	req := enrollment.Request{
-		Origin: r.road.URL, Group: r.group.ID, Role: fleet.RoleClient, Name: "mini", HostID: hostfacts.ID(t.Context()), Version: "test",
-	}
+	r := &rig{T: t, home: enrollment.Home(filepath.Join(t.TempDir(), "ns"))}
+	req := enrollment.Request{Role: fleet.RoleClient, Name: "mini", HostID: hostfacts.ID(t.Context()), Version: "test"}
 	for _, o := range options {
 		o(r, &req)
 	}
-	req.Key = r.group.Keys[req.Role]
+	r.plane = plane.Start(t, plane.Options{Lease: r.lease})
+	r.group = r.plane.NewGroup(nil, "garage")
+	r.road = newRoad(t, r.plane.URL)
+	req.Origin, req.Group, req.Key = r.road.URL, r.group.ID, r.group.Keys[req.Role]
+	r.request = req
 	res, err := r.home.Enroll(t.Context(), req)
 	if err != nil {
 		t.Fatal("enroll:", err)

@@ -25,6 +25,7 @@ const Patience = 20 * time.Second
 type Options struct {
 	Clock  clock.Clock
 	Data   string                // default a new folder of the test's
+	Lease  time.Duration         // of an attempt; the usual one when 0
 	Change func(*server.Config)  // anything else
 	Client func(*client.Options) // anything else of its clients
 }
@@ -70,7 +71,7 @@ func Start(t testing.TB, o Options) *Plane {
 func (p *Plane) run() string {
 	p.t.Helper()
 	bases, secret, pinned := make(chan string, 1), "", ""
-	c := server.Config{Data: p.Data, Listen: "127.0.0.1:0", Version: "test", Clock: p.o.Clock, Logger: slog.New(slog.DiscardHandler)}
+	c := server.Config{Data: p.Data, Listen: "127.0.0.1:0", Version: "test", Clock: p.o.Clock, Lease: p.o.Lease, Logger: slog.New(slog.DiscardHandler)}
 	if p.o.Change != nil {
 		p.o.Change(&c)
 	}
