@@ -186,6 +186,9 @@ func (a *app) agentStartCmd() *cobra.Command {
 			return err
 		}
 		a.say("the agent of group %s, role %s runs (pid %d): %s", clean(e.GroupName), e.Role, st.Pid, clean(st.Words))
+		if old := st.Report.Version; old != "" && old != Version {
+			a.note("it was running before and is of version %s still; for %s: interlock agent stop, then interlock agent start", clean(old), Version)
+		}
 		return nil
 	}
 	return cmd
