@@ -129,8 +129,7 @@ func (e Enrollment) stands(ctx context.Context, req Request) (note string, again
 	defer c.Close()
 	_, err = c.Self(ctx)
 	word, worthless := "revoked", errors.Is(err, fault.Revoked)
-	var answered *client.StatusError
-	if errors.Is(err, fault.Unauthenticated) && errors.As(err, &answered) && !answered.Interposed {
+	if errors.Is(err, fault.Unauthenticated) {
 		word, worthless = "unknown to the control plane", true
 	}
 	switch {
