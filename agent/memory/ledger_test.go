@@ -3,7 +3,10 @@ package memory
 import (
 	"context"
 	"errors"
+	"os"
 	"path/filepath"
+	"sync"
+	"sync/atomic"
 	"testing"
 
 	"interlock.sh/fault"
@@ -49,5 +52,57 @@ func TestReserveCountsAllGroupsAndRefusesWithTheNumbers(t *testing.T) {
 	}
 	if err := l.Reserve(ctx, Promise{Deployment: "d", Bytes: 13 * gig, Pid: 3}, Free{Total: 16 * gig, Available: 16 * gig}); err != nil {
 		t.Fatalf("after a release: %v", err)
+	}
+}
+
+func TestADamagedLedgerPromisesNothing(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "ns", "ledger.json")
+	l := Open(path, func(int, string) bool { return true })
+	p := Promise{Deployment: "a", Group: "one", Bytes: gig, Pid: 1}
+	if err := l.Reserve(t.Context(), p, Free{Total: gig, Available: gig}); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(`[{"bytes":`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p.Deployment = "b"
+	if err := l.Reserve(t.Context(), p, Free{Total: gig, Available: gig}); err != nil {
+		t.Fatalf("over a damaged ledger: %v", err)
+	}
+	if st, err := os.Stat(path); err != nil || st.Mode().Perm() != 0o600 {
+		t.Errorf("%v, %v", st.Mode(), err)
+	}
+}
+
+func TestModelsThatStartAtOnceAreNotPromisedTheSameMemory(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "ledger.json")
+	var all sync.WaitGroup
+	var won atomic.Int32
+	for i := range 8 {
+		all.Go(func() { // each has the file open by itself, as agents of several groups do
+			l := Open(path, func(int, string) bool { return true })
+			err := l.Reserve(t.Context(), Promise{Deployment: "d", Group: "g", Bytes: 3 * gig, Pid: i + 1}, Free{Total: 10 * gig, Available: 10 * gig})
+			switch {
+			case err == nil:
+				won.Add(1)
+			case !errors.Is(err, fault.Conflict):
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+	if won.Load() != 3 {
+		t.Errorf("%d models of 3 GiB were promised 10 GiB", won.Load())
+	}
+}
+
+func TestFreeAcceleratorMemoryCounts(t *testing.T) {
+	l := Open(filepath.Join(t.TempDir(), "ledger.json"), func(int, string) bool { return true })
+	p := Promise{Deployment: "a", Bytes: 20 * gig, Pid: 1}
+	if err := l.Reserve(t.Context(), p, Free{Total: 16 * gig, Available: 8 * gig, GPU: 12 * gig}); err != nil {
+		t.Errorf("8 and 12 GiB: %v", err)
+	}
+	if err := l.Reserve(t.Context(), p, Free{Total: 16 * gig, Available: 8 * gig, GPU: 11 * gig}); !errors.Is(err, fault.Conflict) {
+		t.Errorf("8 and 11 GiB: %v", err)
 	}
 }
