@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"strings"
 	"sync"
 	"time"
 
@@ -23,6 +24,7 @@ const (
 	retryEvery  = 15 * time.Second // a blocked deployment looks again
 	drainWithin = 2 * time.Minute  // for requests in flight when a model is to stop
 	logTail     = 40               // lines of a model server in a report
+	logWidth    = 400              // bytes of one: a report of many models must stay of a size that is taken
 )
 
 // serving brings one deployment from its desired state to a model server that answers, and keeps it
@@ -310,12 +312,22 @@ func (s *serving) state(ctx context.Context) fleet.DeploymentReport {
 	r, child := s.report, s.child
 	s.mu.Unlock()
 	if child != nil {
-		r.Log = child.Tail(logTail)
+		r.Log = clipped(child.Tail(logTail))
 		if r.Pid > 0 {
 			r.MemoryBytes = hostfacts.Resident(ctx, r.Pid)
 		}
 	}
 	return r
+}
+
+// clipped cuts what is too long for a report. The log file has the whole lines.
+func clipped(lines []string) []string {
+	for i, l := range lines {
+		if len(l) > logWidth {
+			lines[i] = strings.ToValidUTF8(l[:logWidth], "") + "…"
+		}
+	}
+	return lines
 }
 
 // lease is the right to send the model one request.
