@@ -12,6 +12,10 @@ import (
 // heartbeat is how often an idle stream sends a comment, so that no proxy closes it.
 const heartbeat = 25 * time.Second
 
+// readerStalls is how long one write may wait for a reader that takes nothing. Its connection stands as
+// long as its system answers, and would hold the handler and what it reads for ever.
+const readerStalls = time.Minute
+
 // stream writes server-sent events: hints that a client may lose without losing anything.
 type stream struct {
 	w  http.ResponseWriter
@@ -56,10 +60,16 @@ func (s *stream) event(id, name string, data any) error {
 func (s *stream) comment(text string) error { return s.send(": " + text + "\n\n") }
 
 func (s *stream) send(text string) error {
+	if err := s.rc.SetWriteDeadline(time.Now().Add(readerStalls)); err != nil {
+		return err
+	}
 	if _, err := s.w.Write([]byte(text)); err != nil {
 		return err
 	}
-	return s.rc.Flush()
+	if err := s.rc.Flush(); err != nil {
+		return err
+	}
+	return s.rc.SetWriteDeadline(time.Time{}) // it would outlive the stream, and meet the connection's next answer
 }
 
 // plainHandler is a handler outside of huma.
