@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	maxPools = 16     // of a registration
+	maxPools = 64     // of a registration, as the control plane has it
 	maxSlots = 10_000 // likewise, of all pools together
 
 	claimBase = 100 * time.Millisecond
