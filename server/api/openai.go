@@ -142,10 +142,15 @@ func frame(run ai.Run, object, model string) completion {
 	return completion{ID: "chatcmpl-" + run.ID, Object: object, Created: run.CreatedAt.Unix(), Model: model, Choices: []any{}}
 }
 
-// runFailure is the error of a run that did not succeed.
+// runFailure is the error of a run that did not succeed. What the model server refuses in the request,
+// such as a schema that its grammar cannot express, is the caller's error: OpenAI's clients try others
+// again.
 func runFailure(run ai.Run) error {
 	if run.Error != nil && run.Error.Code == "exceed_context_size_error" {
 		return fault.New(fault.Invalid, "%s", run.Error.Message).WithField("messages")
+	}
+	if run.Error != nil && run.Error.Code == "invalid_request_error" {
+		return fault.New(fault.Invalid, "the model server refused the request: %s", run.Error.Message).With("run", run.ID)
 	}
 	msg := "the run ended " + string(run.State)
 	if run.Error != nil {
