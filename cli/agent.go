@@ -339,9 +339,7 @@ func (a *app) agentDoctorCmd() *cobra.Command {
 		}
 		checks, err := door.Doctor(cmd.Context(), *deep)
 		if err != nil {
-			checks = append(agent.Doctor(cmd.Context(), e, Version), localapi.Check{
-				Name: "agent", Detail: err.Error(), Fix: "start it: interlock agent start",
-			})
+			checks = append(agent.Doctor(cmd.Context(), e, Version), failedCheck("agent", err))
 		}
 		return a.showChecks(checks, *asJSON)
 	}
