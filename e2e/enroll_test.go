@@ -304,6 +304,7 @@ func TestPauseResumeAndAForeignServer(t *testing.T) {
 	p.wantReady(g.ID)
 	act("drain")
 	p.wantState(g.ID, kind(fleet.StateDraining, ""), "draining")
+	p.wantWorker(m.ID, "draining")
 	h.modelServer() // a drained model stays loaded
 	act("resume")
 	p.wantReady(g.ID)

@@ -244,10 +244,30 @@ func lastError(m fleet.Machine) string {
 	return ""
 }
 
-// wantReady waits until the machine of a group serves.
+// wantReady waits until the machine of a group serves, and its worker has said so too.
 func (p *plane) wantReady(group string) fleet.Machine {
 	p.t.Helper()
-	return p.wantState(group, func(s fleet.State) bool { return s.Kind == fleet.StateReady }, "ready")
+	m := p.wantState(group, func(s fleet.State) bool { return s.Kind == fleet.StateReady }, "ready")
+	p.wantWorker(m.ID, "ready")
+	return m
+}
+
+// wantWorker waits until the worker of a machine has registered in a state. What a machine serves and what
+// its worker claims are told apart, so for a moment one may be known and the other not.
+func (p *plane) wantWorker(machine, state string) {
+	p.t.Helper()
+	until(p.t, "the worker of the machine is "+state, func() error {
+		workers, err := p.TaskWorkers(p.t.Context())
+		if err != nil {
+			return err
+		}
+		for _, w := range workers {
+			if w.Machine == machine && w.State == state && (state != "ready" || len(w.Pools) > 0) {
+				return nil
+			}
+		}
+		return fmt.Errorf("the workers are %+v", workers)
+	})
 }
 
 // realServer is the real llama-server, found once.
