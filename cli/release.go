@@ -13,6 +13,7 @@ import (
 	"interlock.sh/client"
 	"interlock.sh/fault"
 	"interlock.sh/fleet"
+	"interlock.sh/llama"
 )
 
 func (a *app) releaseCreateCmd() *cobra.Command {
@@ -85,6 +86,9 @@ func (a *app) modelFiles(named []string, req *fleet.NewReleaseRequest) ([]string
 		return nil, err
 	}
 	if req.Runtime == fleet.LlamaCpp {
+		if err := llama.CheckExtra(req.Args); err != nil {
+			return nil, err
+		}
 		if err := checkGGUF(paths); err != nil {
 			return nil, err
 		}

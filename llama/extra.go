@@ -51,7 +51,7 @@ func CheckExtra(extra []string) error {
 		}
 		if refused {
 			return fault.New(fault.Invalid, "the argument %s cannot be set: %s", name, why).
-				WithField("args").WithHint("remove it from the deployment's arguments")
+				WithField("args").WithHint("leave it out")
 		}
 	}
 	return nil

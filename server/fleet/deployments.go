@@ -64,6 +64,9 @@ func (s *Service) Deploy(ctx context.Context, project, group string, req fleet.N
 		if err != nil {
 			return err
 		}
+		if err := checkArgs(rel.Runtime, "settings.args", req.Settings.Args); err != nil {
+			return err
+		}
 		old, err := deploymentOf(tx, project, req.Alias)
 		if err == nil {
 			d, err = s.redeploy(tx, g, rel, old, req, settings)

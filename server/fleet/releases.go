@@ -39,6 +39,9 @@ func (s *Service) CreateRelease(ctx context.Context, project, group string, req 
 	if err := req.Normalize(); err != nil {
 		return fleet.Release{}, err
 	}
+	if err := checkArgs(req.Runtime, "args", req.Args); err != nil {
+		return fleet.Release{}, err
+	}
 	g, err := s.Group(ctx, project, group)
 	if err != nil {
 		return fleet.Release{}, err
@@ -80,6 +83,18 @@ func (s *Service) CreateRelease(ctx context.Context, project, group string, req 
 		return err
 	})
 	return rel, err
+}
+
+// checkArgs refuses extra arguments that every agent would refuse: said here, it is said before machines
+// have downloaded anything.
+func checkArgs(r fleet.Runtime, field string, args []string) error {
+	if r != fleet.LlamaCpp {
+		return nil
+	}
+	if err := llama.CheckExtra(args); err != nil {
+		return fault.Of(err).WithField(field)
+	}
+	return nil
 }
 
 // inspect checks that the project has stored every file with the size that was named, and that a
