@@ -55,8 +55,11 @@ func (a *app) machineTable(machines []fleet.Machine) {
 		var models []string
 		var speed *float64
 		for _, d := range m.Deployments {
+			models = append(models, modelWords(d))
+			if !d.State.Serving() {
+				continue // its slots are not there to be used
+			}
 			slots, busy = slots+d.Slots, busy+d.Busy
-			models = append(models, d.Alias)
 			if d.TokensPerSecond != nil {
 				speed = d.TokensPerSecond
 			}
@@ -66,16 +69,32 @@ func (a *app) machineTable(machines []fleet.Machine) {
 			use = fmt.Sprintf("%d/%d", busy, slots)
 		}
 		rows = append(rows, []string{
-			m.Name, m.State.String(), m.GroupName + "/" + string(m.Role), strings.Join(models, ","), use, rate(speed),
+			m.Name, m.State.String(), m.GroupName + "/" + string(m.Role), strings.Join(models, ", "), use, rate(speed),
 			size(m.Host.MemoryFree), m.Version, a.ago(m.LastSeen), m.ID,
 		})
 	}
 	a.table([]string{"MACHINE", "STATE", "GROUP/ROLE", "MODELS", "BUSY", "TOK/S", "MEM FREE", "VERSION", "SEEN", "ID"}, rows)
 	for _, m := range machines {
+		for _, d := range m.Deployments {
+			if d.State.Detail != "" {
+				a.note("%s: %s is %s", m.Name, d.Alias, d.State)
+			}
+		}
 		for _, w := range m.Warnings {
 			a.note("%s: %s", m.Name, w)
 		}
 	}
+}
+
+// modelWords is a model of a machine, with what it does unless it answers.
+func modelWords(d fleet.DeploymentReport) string {
+	switch {
+	case d.State.Serving():
+		return d.Alias
+	case d.State.Kind == fleet.StateDownloading && d.Total > 0:
+		return fmt.Sprintf("%s (%s %d%%)", d.Alias, d.State.Kind, d.Downloaded*100/d.Total)
+	}
+	return fmt.Sprintf("%s (%s)", d.Alias, d.State.Kind)
 }
 
 func (a *app) machineActCmd(verb, short string) *cobra.Command {

@@ -110,7 +110,12 @@ func (f *fakeAPI) fleetRoutes(mux *http.ServeMux) {
 func machine(mode fleet.Mode) fleet.Machine {
 	return fleet.Machine{
 		ID: "mac_1", Name: "garage\x1b[31m-mac", Group: "my-model-abc123", GroupName: "my-model", Role: fleet.RoleClient, Mode: mode,
-		State: fleet.State{Kind: fleet.StateReady}, Deployments: []fleet.DeploymentReport{{Alias: "tiny", Slots: 2, Busy: 1}}, EnrolledAt: born,
+		State: fleet.State{Kind: fleet.StateReady}, EnrolledAt: born,
+		Deployments: []fleet.DeploymentReport{
+			{Alias: "tiny", Slots: 2, Busy: 1, State: fleet.State{Kind: fleet.StateReady}},
+			{Alias: "big", Slots: 64, State: fleet.State{Kind: fleet.StateBlocked, Detail: "memory: the model needs 40 GiB"}},
+			{Alias: "new", Slots: 1, State: fleet.State{Kind: fleet.StateDownloading}, Downloaded: 41, Total: 100},
+		},
 	}
 }
 
