@@ -27,6 +27,10 @@ import (
 // environment lets through by chance.
 const configEnv = "FAKELLAMA_CONFIG"
 
+// raceEnv lets a fake that was built with the race detector end at once: by itself it sleeps a second at
+// its exit, and a fake is asked for its version and flags before each start.
+const raceEnv = "GORACE=atexit_sleep_ms=0"
+
 // Config is the script. Its zero value is a healthy server that loads at once and answers "Hello,
 // world.". Durations are in milliseconds, since the script travels as JSON.
 type Config struct {
@@ -80,7 +84,7 @@ func Command(cfg Config) (path string, env []string) {
 	if err != nil {
 		panic(fmt.Sprintf("fakellama: find the test binary: %v", err))
 	}
-	return path, []string{configEnv + "=" + string(encode(cfg))}
+	return path, []string{configEnv + "=" + string(encode(cfg)), raceEnv}
 }
 
 // Install writes an executable file that behaves as llama-server under the script, for code that is
@@ -88,7 +92,7 @@ func Command(cfg Config) (path string, env []string) {
 func Install(t testing.TB, cfg Config) (path string) {
 	t.Helper()
 	binary, _ := Command(cfg)
-	script := fmt.Sprintf("#!/bin/sh\n%s=%s exec %s \"$@\"\n", configEnv, quote(string(encode(cfg))), quote(binary))
+	script := fmt.Sprintf("#!/bin/sh\n%s %s=%s exec %s \"$@\"\n", raceEnv, configEnv, quote(string(encode(cfg))), quote(binary))
 	path = filepath.Join(t.TempDir(), "llama-server")
 	// No fork may inherit the open file, or running it fails with "text file busy".
 	syscall.ForkLock.RLock()
