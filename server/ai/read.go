@@ -36,7 +36,7 @@ func (s *Service) Get(ctx context.Context, project, id string) (ai.Run, error) {
 func (s *Service) row(ctx context.Context, project, id string) (ai.Run, error) {
 	run, err := scanRun(s.db.QueryRow(ctx, "SELECT "+runColumns+runFrom+"WHERE r.id = $1 AND r.project = $2", id, project))
 	if errors.Is(err, sql.ErrNoRows) {
-		err = fault.New(fault.NotFound, "project %s has no run %q", project, id).WithHint("list them: GET /api/ai/runs")
+		err = fault.New(fault.NotFound, "project %s has no run %q", project, id).WithHint("list them: interlock runs list")
 	}
 	return run, err
 }

@@ -78,11 +78,21 @@ func (s *Service) Follow(ctx context.Context, run ai.Run, from servertasks.Posit
 
 // Text is the answer text that a chunk carries, and whether it carries anything else.
 func Text(c ai.Chunk) (text string, more bool) {
-	var d struct {
-		Content   string          `json:"content"`
-		Reasoning string          `json:"reasoning_content"`
-		ToolCalls json.RawMessage `json:"tool_calls"`
-	}
-	_ = json.Unmarshal(c.Delta, &d) // a delta of another shape has no text
+	d := deltaOf(c)
 	return d.Content, len(d.ToolCalls) > 0 || len(c.Logprobs) > 0 || d.Reasoning != "" || c.FinishReason != ""
 }
+
+// delta is what a chunk adds to the answer.
+type delta struct {
+	Content   string          `json:"content"`
+	Reasoning string          `json:"reasoning_content"`
+	ToolCalls json.RawMessage `json:"tool_calls"`
+}
+
+func deltaOf(c ai.Chunk) (d delta) {
+	_ = json.Unmarshal(c.Delta, &d) // a delta of another shape adds nothing
+	return d
+}
+
+// token reports whether a chunk carries one: the first only says who speaks, the last only why it ends.
+func (d delta) token() bool { return d.Content != "" || d.Reasoning != "" || len(d.ToolCalls) > 0 }

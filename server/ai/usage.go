@@ -1,11 +1,11 @@
 package serverai
 
 import (
-	"bytes"
 	"context"
 	"database/sql"
 	"encoding/json"
 	"errors"
+	"strings"
 
 	"interlock.sh/ai"
 	"interlock.sh/internal/ident"
@@ -60,7 +60,7 @@ func reached(tx *store.Tx, v tasks.View, last servertasks.AttemptInfo) (serverta
 }
 
 // tokens are the worker's own count when it sent one. An attempt that broke off after its first words
-// is counted by the chunks of its stream: a model server sends one for each token.
+// is counted by the chunks of its stream that carry one: a model server sends one for each token.
 func (s *Service) tokens(tx *store.Tx, v tasks.View, a servertasks.AttemptInfo) (ai.Usage, error) {
 	var res ai.ChatResult
 	if len(v.Result) > 0 && json.Unmarshal(v.Result, &res) == nil && res.Usage.TotalTokens > 0 {
@@ -69,18 +69,21 @@ func (s *Service) tokens(tx *store.Tx, v tasks.View, a servertasks.AttemptInfo) 
 		return u, nil
 	}
 	rows, err := tx.Query("SELECT data FROM journal WHERE task_id = $1 AND attempt_id = $2 AND kind = $3 ORDER BY seq", v.ID, a.ID, string(tasks.EntryDelta))
-	chunks, err := store.All(rows, err, func(r store.Scanner) (int, error) {
+	texts, err := store.All(rows, err, func(r store.Scanner) (string, error) {
 		var data string
 		var d tasks.DeltaData
 		if err := r.Scan(&data); err != nil {
-			return 0, err
+			return "", err
 		}
 		err := json.Unmarshal([]byte(data), &d)
-		return bytes.Count([]byte(d.Text), []byte("\n")), err
+		return d.Text, err
 	})
 	n := 0
-	for _, c := range chunks {
-		n += c
+	for line := range strings.Lines(strings.Join(texts, "")) {
+		var c ai.Chunk
+		if json.Unmarshal([]byte(line), &c) == nil && deltaOf(c).token() {
+			n++
+		}
 	}
 	return ai.Usage{CompletionTokens: n, TotalTokens: n}, err
 }
