@@ -23,6 +23,7 @@ type modelError struct {
 	Message string `json:"message"`
 }
 
+// Error has the status, since a refusal may have no words of its own.
 func (e *modelError) Error() string { return fmt.Sprintf("model server: %s (%d)", e.Message, e.Status) }
 
 // final: a client error other than "busy" would be the same on every machine.

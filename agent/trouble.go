@@ -14,6 +14,7 @@ type trouble struct {
 	conflict string // another computer reports under this machine's name, until a heartbeat is accepted
 }
 
+// String is the trouble that is shown: what lasts longest comes first.
 func (t trouble) String() string { return cmp.Or(t.copied, t.ended, t.conflict) }
 
 const revokedWords = "this machine was revoked: run the install line with a fresh key to enroll it again"
