@@ -80,4 +80,5 @@ race: ## the tests of the packages that start goroutines, under the race detecto
 	@go run ./internal/dev/racepkgs | CGO_ENABLED=1 xargs -r go test -race -json | go run ./internal/dev/testsum
 
 e2e: ## the end-to-end tests, a module of their own
-	@if [ -f e2e/go.mod ]; then (cd e2e && go test -json ./...) | go run ./internal/dev/testsum; fi
+	@# More of them at once than there are cores: most of what they do is wait for processes.
+	@(cd e2e && go test -parallel 4 -json ./...) | go run ./internal/dev/testsum
