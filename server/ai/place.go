@@ -24,7 +24,7 @@ func (s *Service) place(ctx context.Context, project, model string, policy ai.Po
 	case found && policy == ai.ManagedOnly:
 		return d, policy, fault.New(fault.Invalid, "routePolicy managed-only never uses customer hardware, and model %q is self-hosted", model).
 			WithField("routePolicy").WithHint("use self-hosted-only, or name a managed model")
-	case !found && policy == ai.ManagedOnly:
+	case !found && (policy == ai.ManagedOnly || policy == ai.SelfHostedThenManaged):
 		return d, policy, managedNotSet(model)
 	case !found:
 		return d, policy, fault.New(fault.NotFound, "project %s has no deployment %q", project, model).WithField("model").
