@@ -289,16 +289,16 @@ func TestBodiesHaveALimit(t *testing.T) {
 // writes them.
 func TestNewerPeersAreUnderstood(t *testing.T) {
 	w := newWorld(t)
-	for name, c := range map[string]struct{ as, path, body string }{
-		"heartbeat": {"machine", "/api/machine/heartbeat", `{"instance":"first-of-garage","hostId":"host-of-garage","version":"9.9","desiredVersion":1.0,"state":{"kind":"dreaming","mood":"x"},
+	for _, c := range []struct{ name, as, path, body string }{ // in this order: a claim wants a registration
+		{"heartbeat", "machine", "/api/machine/heartbeat", `{"instance":"first-of-garage","hostId":"host-of-garage","version":"9.9","desiredVersion":1.0,"state":{"kind":"dreaming","mood":"x"},
 			"host":{"hostname":"garage","quantumCores":3},"deployments":[{"id":"d","alias":"a","state":{"kind":"ready"},"slots":2.0,"novel":[1,2]}],"extra":{"a":1}}`},
-		"heartbeat with null": {"machine", "/api/machine/heartbeat", `{"instance":"first-of-garage","hostId":"host-of-garage","version":"9.9","desiredVersion":1,"state":{"kind":"idle"},"host":{},"deployments":null,"warnings":null}`},
-		"enroll":              {"client", "/api/machine/enroll", `{"group":"` + w.group.ID + `","role":"client","name":"new","hostId":"h","host":{"cores":8.0,"memoryTotal":1e9},"version":"9","novel":true}`},
-		"register":            {"task-worker", "/api/workers/register", `{"workerId":"w","maxConcurrent":2.0,"running":0e0,"handlers":[{"type":"demo/hello","schemaVersion":1.0,"effectSafety":"pure","novel":1}],"pools":null,"novel":1}`},
-		"claim":               {"task-worker", "/api/workers/claim", `{"workerId":"w","max":1.0,"waitMs":0.0,"novel":{}}`},
+		{"heartbeat with null", "machine", "/api/machine/heartbeat", `{"instance":"first-of-garage","hostId":"host-of-garage","version":"9.9","desiredVersion":1,"state":{"kind":"idle"},"host":{},"deployments":null,"warnings":null}`},
+		{"enroll", "client", "/api/machine/enroll", `{"group":"` + w.group.ID + `","role":"client","name":"new","hostId":"h","host":{"cores":8.0,"memoryTotal":1e9},"version":"9","novel":true}`},
+		{"register", "task-worker", "/api/workers/register", `{"workerId":"w","maxConcurrent":2.0,"running":0e0,"handlers":[{"type":"demo/hello","schemaVersion":1.0,"effectSafety":"pure","novel":1}],"pools":null,"novel":1}`},
+		{"claim", "task-worker", "/api/workers/claim", `{"workerId":"w","max":1.0,"waitMs":0.0,"novel":{}}`},
 	} {
 		if got := w.call("POST", c.path, w.creds[c.as], c.body); got.status != 200 {
-			t.Errorf("%s: %d %s", name, got.status, got.body)
+			t.Errorf("%s: %d %s", c.name, got.status, got.body)
 		}
 	}
 	// What is kept as it came is not rewritten beside it.
