@@ -15,7 +15,7 @@ func (a *app) modelsCmd() *cobra.Command {
 		noun("key", "Bootstrap keys of a group", a.modelsKeyRotateCmd(), a.modelsKeyListCmd()),
 		noun("release", "Immutable releases", a.releaseCreateCmd(), a.releaseListCmd()),
 		a.deployCmd(), a.undeployCmd(),
-		noun("channel", "Names that point at a deployment", a.channelSetCmd()),
+		noun("channel", "Names that point at a deployment", a.channelSetCmd(), a.channelRmCmd()),
 		noun("machine", "Enrolled machines", a.machineListCmd(),
 			a.machineActCmd("pause", "Stop a machine's models and keep its installation"),
 			a.machineActCmd("resume", "Let a paused or draining machine work again"),
@@ -174,6 +174,23 @@ func (a *app) channelSetCmd() *cobra.Command {
 			return a.printJSON(c)
 		}
 		a.say("%s@%s is %s now", group, c.Name, c.Alias)
+		return nil
+	})
+	return cmd
+}
+
+func (a *app) channelRmCmd() *cobra.Command {
+	cmd := &cobra.Command{Use: "rm <channel>", Short: "Remove a channel; what it pointed at goes on", Args: exactly(1)}
+	ref, asJSON := groupFlags(cmd), jsonFlag(cmd)
+	cmd.RunE = a.onGroup(ref, func(ctx context.Context, s *session, group string, args []string) error {
+		c, err := s.RemoveChannel(ctx, group, args[0])
+		if err != nil {
+			return err
+		}
+		if *asJSON {
+			return a.printJSON(c)
+		}
+		a.say("%s@%s is removed; %s goes on under its own name", group, c.Name, c.Alias)
 		return nil
 	})
 	return cmd

@@ -66,6 +66,12 @@ func (c *Client) SetChannel(ctx context.Context, group, channel string, req flee
 	return out, c.Do(ctx, http.MethodPut, groupPath(group, "/channels/"+url.PathEscape(channel)), req, &out)
 }
 
+// RemoveChannel removes a channel and returns what it pointed at. Requests that name it are refused then.
+func (c *Client) RemoveChannel(ctx context.Context, group, channel string) (fleet.Channel, error) {
+	var out fleet.Channel
+	return out, c.Do(ctx, http.MethodDelete, groupPath(group, "/channels/"+url.PathEscape(channel)), nil, &out)
+}
+
 // Machines lists the project's machines, revoked ones left out.
 func (c *Client) Machines(ctx context.Context) ([]fleet.Machine, error) {
 	var out struct {

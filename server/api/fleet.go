@@ -130,6 +130,17 @@ func (a *API) setChannel(ctx context.Context, in *struct {
 	return answer(a.Fleet.SetChannel(ctx, project, in.Group, in.Channel, in.Body))
 }
 
+func (a *API) removeChannel(ctx context.Context, in *struct {
+	GroupIn
+	Channel string `path:"channel"`
+}) (*body[fleet.Channel], error) {
+	project, err := a.project(ctx, in.Project)
+	if err != nil {
+		return nil, err
+	}
+	return answer(a.Fleet.RemoveChannel(ctx, project, in.Group, in.Channel))
+}
+
 // MachineIn names a machine.
 type MachineIn struct {
 	InProject

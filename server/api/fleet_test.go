@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"interlock.sh/ai"
 	"interlock.sh/client"
 	"interlock.sh/fault"
 	"interlock.sh/fleet"
@@ -351,6 +352,34 @@ func TestDesiredState(t *testing.T) {
 	trainer, err := w.trainer.DesiredState(ctx)
 	if err != nil || len(trainer.Deployments) != 0 || trainer.Version != 1 {
 		t.Errorf("a trainer: %+v %v", trainer, err)
+	}
+}
+
+// A group's only deployment can be taken down: its channel is removed first.
+func TestRemovingAChannel(t *testing.T) {
+	w := newWorld(t)
+	ctx := t.Context()
+	if _, err := w.mine.SetChannel(ctx, w.group.ID, "stable", fleet.SetChannelRequest{Alias: "tiny"}); err != nil {
+		t.Fatal(err)
+	}
+	path := "/api/models/groups/" + w.group.ID
+	held := w.call("DELETE", path+"/deployments/tiny?project=mine", w.creds["account"], nil)
+	w.refused("retire what a channel points at", held, fault.Conflict, "")
+	if !strings.Contains(held.err.Hint, "interlock models channel rm stable") {
+		t.Errorf("the hint names no way out: %q", held.err.Hint)
+	}
+	w.refused("a channel that is not there", w.call("DELETE", path+"/channels/beta?project=mine", w.creds["account"], nil), fault.NotFound, "channel")
+	if c, err := w.mine.RemoveChannel(ctx, w.group.Name, "stable"); err != nil || c.Name != "stable" || c.Alias != "tiny" {
+		t.Fatalf("removed %+v, %v", c, err)
+	}
+	w.refused("again", w.call("DELETE", path+"/channels/stable?project=mine", w.creds["account"], nil), fault.NotFound, "channel")
+	st, err := w.mine.GroupStatus(ctx, w.group.ID)
+	if err != nil || len(st.Channels) != 0 || len(st.Deployments) != 1 || st.Deployments[0].RetiredAt != nil {
+		t.Errorf("left: %+v, %v", st, err)
+	}
+	w.refused("a run by the channel", w.call("POST", "/api/ai/runs", w.creds["sdk"], ai.RunRequest{Model: w.group.Name + "@stable", Prompt: "hi"}), fault.NotFound, "model")
+	if _, err := w.mine.RetireDeployment(ctx, w.group.ID, "tiny"); err != nil {
+		t.Error(err)
 	}
 }
 

@@ -37,6 +37,7 @@ var allowed = map[string]string{
 	"POST /api/models/groups/{group}/deployments":           "account",
 	"DELETE /api/models/groups/{group}/deployments/{alias}": "account",
 	"PUT /api/models/groups/{group}/channels/{channel}":     "account",
+	"DELETE /api/models/groups/{group}/channels/{channel}":  "account",
 	"GET /api/machines":                                     "account",
 	"GET /api/machines/{machine}":                           "account",
 	"POST /api/machines/{machine}/{action}":                 "account",

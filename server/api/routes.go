@@ -49,6 +49,7 @@ func (a *API) routes() []route {
 		{"POST", "/api/models/groups/{group}/deployments", admins, operation("Deploy a release under an alias", a.deploy)},
 		{"DELETE", "/api/models/groups/{group}/deployments/{alias}", admins, operation("Take a deployment off the machines", a.retireDeployment)},
 		{"PUT", "/api/models/groups/{group}/channels/{channel}", admins, operation("Point a channel at a deployment", a.setChannel)},
+		{"DELETE", "/api/models/groups/{group}/channels/{channel}", admins, operation("Remove a channel", a.removeChannel)},
 
 		{"GET", "/api/machines", admins, operation("The project's machines", a.listMachines)},
 		{"GET", "/api/machines/{machine}", admins, operation("One machine with its telemetry", a.getMachine)},

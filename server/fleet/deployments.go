@@ -122,7 +122,7 @@ func (s *Service) Retire(ctx context.Context, project, group, alias string) (fle
 		var channel string
 		err = tx.QueryRow("SELECT name FROM channels WHERE deployment = $1", d.ID).Scan(&channel)
 		if err == nil {
-			return fault.New(fault.Conflict, "channel %s points at %s", channel, alias).WithHint("point it elsewhere first: interlock models channel set %s <alias>", channel)
+			return fault.New(fault.Conflict, "channel %s points at %s", channel, alias).WithHint("point it elsewhere first: interlock models channel set %s <alias>, or remove it: interlock models channel rm %s", channel, channel)
 		}
 		if !errors.Is(err, sql.ErrNoRows) {
 			return err
@@ -147,44 +147,6 @@ func deploymentIn(q store.Querier, g fleet.Group, alias string) (fleet.Deploymen
 		return d, fault.New(fault.NotFound, "group %s has no deployment %q", g.Name, alias).WithField("alias").WithHint("list them: interlock models status")
 	}
 	return d, err
-}
-
-func channelsOf(q store.Querier, group string) ([]fleet.Channel, error) {
-	rows, err := q.Query("SELECT c.name, d.alias, c.updated_at FROM channels c JOIN deployments d ON d.id = c.deployment WHERE c.model_group = $1 ORDER BY c.name", group)
-	return store.All(rows, err, func(r store.Scanner) (fleet.Channel, error) {
-		var c fleet.Channel
-		var updated int64
-		err := r.Scan(&c.Name, &c.Alias, &updated)
-		c.UpdatedAt = at(updated)
-		return c, err
-	})
-}
-
-// SetChannel points a channel at a deployment that is not retired.
-func (s *Service) SetChannel(ctx context.Context, project, group, channel string, req fleet.SetChannelRequest) (fleet.Channel, error) {
-	if err := fleet.CheckAlias("channel", channel); err != nil {
-		return fleet.Channel{}, err
-	}
-	var c fleet.Channel
-	err := s.db.Write(ctx, store.LaneAdmit, func(tx *store.Tx) error {
-		g, err := groupOf(tx, project, group)
-		if err != nil {
-			return err
-		}
-		d, err := deploymentIn(tx, g, req.Alias)
-		if err != nil {
-			return err
-		}
-		if d.RetiredAt != nil {
-			return fault.New(fault.Conflict, "deployment %s is retired", d.Alias).WithField("alias").WithHint("deploy it again first: interlock models deploy")
-		}
-		now := tx.Now()
-		c = fleet.Channel{Name: channel, Alias: d.Alias, UpdatedAt: now}
-		_, err = tx.Exec(`INSERT INTO channels (model_group, name, deployment, updated_at) VALUES ($1, $2, $3, $4)
-			ON CONFLICT (model_group, name) DO UPDATE SET deployment = excluded.deployment, updated_at = excluded.updated_at`, g.ID, channel, d.ID, now.UnixMilli())
-		return err
-	})
-	return c, err
 }
 
 // Resolve finds the deployment that a model name of a request means: an alias, or group@channel. The
