@@ -126,6 +126,9 @@ func (s *serving) serve(ctx context.Context) error {
 	if err := bin.Check(); err != nil {
 		return withHint(err)
 	}
+	if err := s.outgrows(ctx, bin); err != nil {
+		return err
+	}
 	if err := s.host.cache.Ensure(ctx, s.host.control, s.want.Files, s.downloaded); err != nil {
 		return err
 	}
@@ -175,31 +178,6 @@ func (s *serving) downloaded(done, total int64) {
 	s.set(func(r *fleet.DeploymentReport) {
 		r.State, r.Downloaded, r.Total = fleet.State{Kind: fleet.StateDownloading}, done, total
 	})
-}
-
-// reserve checks that weights, cache and margin fit beside everything else on the machine.
-func (s *serving) reserve(ctx context.Context, bin llama.Binary, model llama.Model, p *memory.Promise) error {
-	keys, values, err := llama.CacheTypes(s.want.Args)
-	if err != nil {
-		return err
-	}
-	need := llama.Fit(model.Header, model.WeightsBytes, s.want.ContextLength, s.want.Slots, keys, values)
-	p.Bytes = need.Total
-	var facts fleet.HostFacts
-	hostfacts.Refresh(ctx, &facts, string(s.host.home))
-	if facts.MemoryFree == nil || facts.MemoryTotal == nil {
-		s.log.Warn("the machine's memory cannot be read: the model is started unchecked")
-		return nil
-	}
-	free := memory.Free{Total: *facts.MemoryTotal, Available: *facts.MemoryFree}
-	if !bin.CPUOnly() {
-		for _, g := range facts.GPUs {
-			if g.MemoryFree != nil {
-				free.GPU += *g.MemoryFree
-			}
-		}
-	}
-	return s.host.ledger.Reserve(ctx, *p, free)
 }
 
 // supervise keeps the process until ctx ends, drains it then, and leaves none.

@@ -2,6 +2,7 @@ package agent
 
 import (
 	"context"
+	"encoding/json"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -94,6 +95,45 @@ func (a *Agent) wantedFile(id string) fleet.File {
 		}
 	}
 	return fleet.File{}
+}
+
+func TestAModelLargerThanTheMachineIsRefusedBeforeTheFirstByte(t *testing.T) {
+	r := newRig(t, fakellama.Config{}, onFakeTime)
+	r.free = func(string) (int64, error) { return 1 << 60, nil }
+	direct := r.e
+	direct.Origin = r.plane.URL
+	control, err := direct.Client("test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer control.Close()
+	r.road.rules(func(w http.ResponseWriter, req *http.Request) bool {
+		if req.URL.Path != "/api/machine/desired" {
+			return false
+		}
+		d, err := control.DesiredState(req.Context())
+		if err != nil {
+			return false // the agent meets the same error
+		}
+		for i := range d.Deployments {
+			d.Deployments[i].Files[0].Size = 1 << 50
+		}
+		w.Header().Set("Content-Type", "application/json")
+		_ = json.NewEncoder(w).Encode(d) // an agent that is gone reads nothing
+		return true
+	})
+	r.start()
+	dep := r.plane.Deploy(nil, r.group, "huge", 1)
+	d := r.awaitWords("huge", "blocked: memory: the model needs at least ")
+	if !strings.Contains(d.State.Detail, "1153434.10 GiB and this machine has ") || !strings.Contains(d.State.Detail, "GiB of memory") {
+		t.Errorf("no numbers in %q", d.State.Detail)
+	}
+	r.awaitMachine("blocked: memory")
+	if r.road.times("GET /api/blobs/"+r.agent.wantedFile(dep.ID).SHA256) != 0 {
+		t.Error("it began to download")
+	}
+	r.road.open()
+	r.awaitMachine("ready")
 }
 
 func TestADiskThatFillsUpUnderADownloadKeepsThePartAndGoesOn(t *testing.T) {
