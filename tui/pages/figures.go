@@ -27,16 +27,45 @@ func groupRole(m fleet.Machine) string {
 	return text.Clean(name) + "/" + text.Clean(string(m.Role))
 }
 
-// models names what a machine runs: the first alias, and how many more.
+// models names the machine's model and counts the others. On a machine that serves, a model that
+// answers is named, and those that do not are counted apart; on one that does not, its state says so.
 func models(m fleet.Machine) string {
-	switch n := len(m.Deployments); n {
-	case 0:
+	if len(m.Deployments) == 0 {
 		return text.Unknown
-	case 1:
-		return text.Clean(m.Deployments[0].Alias)
-	default:
-		return fmt.Sprintf("%s +%d", text.Clean(m.Deployments[0].Alias), n-1)
 	}
+	named, serving := m.Deployments[0], 0
+	for _, d := range m.Deployments {
+		if !d.State.Serving() {
+			continue
+		}
+		if serving == 0 {
+			named = d
+		}
+		serving++
+	}
+	words, more, idle := text.Clean(named.Alias), len(m.Deployments)-1, 0
+	if serving > 0 {
+		more, idle = serving-1, len(m.Deployments)-serving
+	}
+	if more > 0 {
+		words += fmt.Sprintf(" +%d", more)
+	}
+	if idle > 0 {
+		words += fmt.Sprintf(" (%d not ready)", idle)
+	}
+	return words
+}
+
+// oneModel is a model with what it does unless it answers.
+func oneModel(d fleet.DeploymentReport) string {
+	alias := text.Clean(d.Alias)
+	switch {
+	case d.State.Serving():
+		return alias
+	case d.State.Kind == fleet.StateDownloading && d.Total > 0:
+		return fmt.Sprintf("%s (%s %d%%)", alias, d.State.Kind, d.Downloaded*100/d.Total)
+	}
+	return fmt.Sprintf("%s (%s)", alias, d.State.Kind)
 }
 
 // load is how many slots of serving models are busy, of how many. Without a serving model nothing is

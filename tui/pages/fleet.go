@@ -78,7 +78,7 @@ func (f *Fleet) Selected() (fleet.Machine, bool) {
 func (f *Fleet) refresh() {
 	shown := make([]fleet.Machine, 0, len(f.all))
 	for _, m := range f.all {
-		if f.filter.Match(nameOf(m), groupRole(m), m.State.String(), aliases(m), m.Version, m.ID) {
+		if f.filter.Match(nameOf(m), groupRole(m), m.State.String(), modelWords(m), m.Version, m.ID) {
 			shown = append(shown, m)
 		}
 	}
@@ -210,7 +210,7 @@ func (f *Fleet) detail(m fleet.Machine, w int) []string {
 	if note == "" {
 		facts = append(facts, hostWords(m.Host))
 	}
-	second := text.Cut(aliases(m), max(w-40, 20)) + "  " + f.style.Dim.Render(strings.Join(facts, "  "))
+	second := text.Cut(modelWords(m), max(w-40, 20)) + "  " + f.style.Dim.Render(strings.Join(facts, "  "))
 	if note != "" {
 		second = note
 	}
@@ -221,15 +221,16 @@ func (f *Fleet) detail(m fleet.Machine, w int) []string {
 	}
 }
 
-func aliases(m fleet.Machine) string {
-	names := make([]string, len(m.Deployments))
+// modelWords are the models of a machine, each with what it does unless it answers.
+func modelWords(m fleet.Machine) string {
+	words := make([]string, len(m.Deployments))
 	for i, d := range m.Deployments {
-		names[i] = text.Clean(d.Alias)
+		words[i] = oneModel(d)
 	}
-	if len(names) == 0 {
+	if len(words) == 0 {
 		return "no model assigned"
 	}
-	return strings.Join(names, ", ")
+	return strings.Join(words, ", ")
 }
 
 // hostWords describes the computer in a few words.
