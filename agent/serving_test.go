@@ -116,7 +116,7 @@ func TestAChangeOfSettingsRestartsOnlyThatModel(t *testing.T) {
 	r.plane.Deploy(nil, r.group, "one", 1)
 	r.plane.Deploy(nil, r.group, "two", 2)
 	one, two := r.awaitWords("one", "ready").Pid, r.awaitWords("two", "ready").Pid
-	_, err := r.plane.Owner.Deploy(t.Context(), r.group.ID, fleet.NewDeploymentRequest{Release: "of-one", Alias: "one", Settings: fleet.Settings{Slots: 3}})
+	_, err := r.plane.Owner.Deploy(t.Context(), r.group.ID, fleet.NewDeploymentRequest{Release: "of-one", Alias: "one", Settings: fleet.SettingsChange{Slots: new(3)}})
 	if err != nil {
 		t.Fatal(err)
 	}

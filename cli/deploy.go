@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"strconv"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -14,20 +15,29 @@ func (a *app) deployCmd() *cobra.Command {
 		Use:   "deploy <release>",
 		Short: "Give a release an alias and assign it to the group's inference machines",
 		Long: `Give a release an alias and assign it to the group's inference machines. The alias is what
-applications call the model; it names exact weights and is never given to others.`,
+applications call the model; it names exact weights and is never given to others. Deployed again, what
+is given changes and the rest stays as it is; other settings restart the model.`,
 		Example: "  interlock models deploy q4 --alias qwen3-4b",
 		Args:    exactly(1),
 	}
 	ref, asJSON := groupFlags(cmd), jsonFlag(cmd)
 	f := cmd.Flags()
 	alias := f.String("alias", "", "the name that applications use")
-	route := f.String("route", "", "billed route (default ai.self-hosted.<alias>)")
-	var set fleet.Settings
-	f.IntVar(&set.ContextLength, "context", 0, "context length of a slot (default: the release's)")
-	f.IntVar(&set.Slots, "slots", 0, "requests served at once (default: the release's)")
-	f.IntVar(&set.Threads, "threads", 0, "threads of the model server (default: its own)")
-	layers := f.Int("gpu-layers", 0, "layers to put on the GPU (default: the model server's own)")
-	f.StringArrayVar(&set.Args, "arg", nil, "an extra argument of the model server; repeat it for several")
+	route := f.String("route", "", "billed route (of a new alias: ai.self-hosted.<alias>)")
+	var set fleet.SettingsChange
+	numbers := []struct {
+		flag, usage string
+		to          **int
+	}{
+		{"context", "context length of a slot (0: the release's)", &set.ContextLength},
+		{"slots", "requests served at once (0: the release's)", &set.Slots},
+		{"threads", "threads of the model server (0: its own)", &set.Threads},
+		{"gpu-layers", "layers to put on the GPU (-1: the model server's own)", &set.GPULayers},
+	}
+	for _, n := range numbers {
+		f.Int(n.flag, 0, n.usage)
+	}
+	f.StringArrayVar(&set.Args, "arg", nil, "an extra argument of the model server; repeat it for several, '' for none")
 	deploy := a.onGroup(ref, func(ctx context.Context, s *session, group string, args []string) error {
 		d, err := s.Deploy(ctx, group, fleet.NewDeploymentRequest{Release: args[0], Alias: *alias, Route: *route, Settings: set})
 		if err != nil {
@@ -37,6 +47,9 @@ applications call the model; it names exact weights and is never given to others
 			return a.printJSON(d)
 		}
 		a.say("%s serves release %s (%s, route %s)", d.Alias, d.Release, d.ID, d.Route)
+		if d.Before != nil {
+			a.note("%s; machines restart this model", strings.Join(d.Before.Changes(d.Settings), ", "))
+		}
 		a.note("ask it with `interlock ask \"…\" --model %s`; `interlock models machine list` shows who is loading it", d.Alias)
 		return nil
 	})
@@ -44,13 +57,20 @@ applications call the model; it names exact weights and is never given to others
 		if *alias == "" {
 			return usage("no alias was given: choose what applications call the model with --alias")
 		}
-		if cmd.Flags().Changed("gpu-layers") { // zero layers is a choice of its own
-			set.GPULayers = layers
+		for _, n := range numbers { // only what is given changes
+			if v, err := f.GetInt(n.flag); err != nil {
+				return err
+			} else if f.Changed(n.flag) {
+				*n.to = &v
+			}
+		}
+		if len(set.Args) == 1 && set.Args[0] == "" {
+			set.Args = []string{}
 		}
 		if err := fleet.CheckAlias("alias", *alias); err != nil {
 			return err
 		}
-		if err := set.Check(); err != nil {
+		if err := set.Apply(fleet.Settings{}).Check(); err != nil {
 			return err
 		}
 		return deploy(cmd, args)

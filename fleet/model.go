@@ -100,16 +100,6 @@ type NewReleaseRequest struct {
 	License       string   `json:"license"`
 }
 
-// Settings tune a deployment without changing its weights. Zero means the release's or the server's
-// own default.
-type Settings struct {
-	ContextLength int      `json:"contextLength,omitempty"`
-	Slots         int      `json:"slots,omitempty"`
-	Threads       int      `json:"threads,omitempty"`
-	GPULayers     *int     `json:"gpuLayers,omitempty"`
-	Args          []string `json:"args,omitempty"`
-}
-
 // Deployment is an alias that names exact weights and is assigned to the group's client machines.
 type Deployment struct {
 	ID        string     `json:"id"`
@@ -122,14 +112,17 @@ type Deployment struct {
 	Ready     int        `json:"ready" doc:"machines that serve it now"`
 	CreatedAt time.Time  `json:"createdAt"`
 	RetiredAt *time.Time `json:"retiredAt,omitempty"`
+	// Before is only in the answer to a deploy request that changed them.
+	Before *Settings `json:"before,omitempty" doc:"the settings before this request, when it changed them"`
 }
 
-// NewDeploymentRequest deploys a release under an alias.
+// NewDeploymentRequest deploys a release under an alias. Of an alias that is there it changes what is
+// given and keeps the rest: the same request again does nothing, other settings restart the model.
 type NewDeploymentRequest struct {
-	Release  string   `json:"release" doc:"name or id"`
-	Alias    string   `json:"alias"`
-	Route    string   `json:"route,omitempty"`
-	Settings Settings `json:"settings,omitempty"`
+	Release  string         `json:"release" doc:"name or id"`
+	Alias    string         `json:"alias"`
+	Route    string         `json:"route,omitempty" doc:"absent: as it is, or ai.self-hosted.<alias>"`
+	Settings SettingsChange `json:"settings,omitzero"`
 }
 
 // Channel is a name that points at a deployment of its group.

@@ -112,25 +112,6 @@ func (r *NewReleaseRequest) Normalize() error {
 	return nil
 }
 
-// Check refuses settings out of bounds.
-func (s Settings) Check() error {
-	if s.Threads < 0 || s.Threads > 1024 {
-		return fault.New(fault.Invalid, "threads is %d; it goes from 0 to 1024", s.Threads).WithField("settings.threads")
-	}
-	if s.GPULayers != nil && (*s.GPULayers < 0 || *s.GPULayers > 10000) {
-		return fault.New(fault.Invalid, "gpuLayers is %d; it goes from 0 to 10000", *s.GPULayers).WithField("settings.gpuLayers")
-	}
-	// Zero is the release's own; anything else is in bounds like a release's.
-	ctx, slots := s.ContextLength, s.Slots
-	if ctx == 0 {
-		ctx = DefaultContext
-	}
-	if slots == 0 {
-		slots = 1
-	}
-	return checkShape("settings.", ctx, slots, s.Args)
-}
-
 func checkShape(at string, ctx, slots int, args []string) error {
 	switch {
 	case ctx < 1 || ctx > MaxContext:

@@ -75,7 +75,7 @@ func deploy(ctx context.Context, p *Plane, model string) (key string, err error)
 	if err != nil {
 		return "", err
 	}
-	_, err = p.Owner.Deploy(ctx, group.Group.ID, fleet.NewDeploymentRequest{Release: "v1", Alias: Alias, Settings: fleet.Settings{Threads: 1}})
+	_, err = p.Owner.Deploy(ctx, group.Group.ID, fleet.NewDeploymentRequest{Release: "v1", Alias: Alias, Settings: fleet.SettingsChange{Threads: new(1)}})
 	if err != nil {
 		return "", err
 	}

@@ -83,7 +83,7 @@ func (f *fakeAPI) fleetRoutes(mux *http.ServeMux) {
 	}), access.Account)
 	f.handle(mux, "POST /api/models/groups/{group}/deployments", f.ofGroup(func(st *fleet.Status, r *http.Request) (any, error) {
 		req, err := decode[fleet.NewDeploymentRequest](r)
-		d := fleet.Deployment{ID: "dep_1", Group: st.Group.ID, Alias: req.Alias, Release: req.Release, Settings: req.Settings,
+		d := fleet.Deployment{ID: "dep_1", Group: st.Group.ID, Alias: req.Alias, Release: req.Release, Settings: req.Settings.Apply(fleet.Settings{}),
 			Route: "ai.self-hosted." + req.Alias, CreatedAt: born}
 		st.Deployments = append(st.Deployments, d)
 		return d, err

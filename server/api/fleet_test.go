@@ -223,7 +223,8 @@ func TestTelemetry(t *testing.T) {
 		}
 	}
 	free, speed := int64(0), 12.5
-	hb := m.Report(fleet.State{Kind: fleet.StateReady}, fleet.DeploymentReport{ID: "d", State: fleet.State{Kind: fleet.StateReady}, Slots: 2, Busy: 1, TokensPerSecond: &speed})
+	hb := m.Report(fleet.State{Kind: fleet.StateReady}, fleet.DeploymentReport{ID: "d", State: fleet.State{Kind: fleet.StateReady}, Slots: 2, Busy: 1, TokensPerSecond: &speed},
+		fleet.DeploymentReport{ID: "e", State: fleet.State{Kind: fleet.StateBlocked, Detail: "memory"}, Slots: 8}) // gives no slot
 	hb.Host.MemoryFree = &free // known, and none
 	for range 3 {
 		w.clock.Advance(10 * time.Second)
@@ -325,8 +326,7 @@ func TestDesiredState(t *testing.T) {
 		}
 		return d
 	}
-	layers := 3
-	if _, err := w.mine.Deploy(ctx, w.group.ID, fleet.NewDeploymentRequest{Release: "of-tiny", Alias: "tuned", Settings: fleet.Settings{ContextLength: 512, Threads: 2, GPULayers: &layers, Args: []string{"--flag"}}}); err != nil {
+	if _, err := w.mine.Deploy(ctx, w.group.ID, fleet.NewDeploymentRequest{Release: "of-tiny", Alias: "tuned", Settings: fleet.SettingsChange{ContextLength: new(512), Threads: new(2), GPULayers: new(3), Args: []string{"--flag"}}}); err != nil {
 		t.Fatal(err)
 	}
 	ds := grown("deploy", 2).Deployments

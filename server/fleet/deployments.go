@@ -1,6 +1,7 @@
 package serverfleet
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"encoding/json"
@@ -38,21 +39,15 @@ func deploymentOf(q store.Querier, project, alias string) (fleet.Deployment, err
 	return scanDeployment(q.QueryRow("SELECT "+deploymentColumns+deploymentFrom+"WHERE d.project = $1 AND d.alias = $2", project, alias))
 }
 
-// Deploy gives a release an alias and assigns it to the group's client machines. The same request again
-// returns the deployment; an alias is never given to other weights.
+// Deploy gives a release an alias and assigns it to the group's client machines. Of an alias that is
+// there it changes what the request gives; an alias is never given to other weights.
 func (s *Service) Deploy(ctx context.Context, project, group string, req fleet.NewDeploymentRequest) (fleet.Deployment, error) {
-	if req.Route == "" {
-		req.Route = "ai.self-hosted." + req.Alias
-	}
-	if err := errors.Join(fleet.CheckAlias("alias", req.Alias), fleet.CheckName("route", req.Route), req.Settings.Check()); err != nil {
-		return fleet.Deployment{}, err
-	}
-	settings, err := text(req.Settings)
-	if err != nil {
+	fresh := fleet.Deployment{Alias: req.Alias, Route: cmp.Or(req.Route, "ai.self-hosted."+req.Alias), Settings: req.Settings.Apply(fleet.Settings{})}
+	if err := errors.Join(fleet.CheckAlias("alias", req.Alias), fleet.CheckName("route", fresh.Route), fresh.Settings.Check()); err != nil {
 		return fleet.Deployment{}, err
 	}
 	var d fleet.Deployment
-	err = s.db.Write(ctx, store.LaneAdmit, func(tx *store.Tx) error {
+	err := s.db.Write(ctx, store.LaneAdmit, func(tx *store.Tx) error {
 		g, err := groupOf(tx, project, group)
 		if err != nil {
 			return err
@@ -68,22 +63,13 @@ func (s *Service) Deploy(ctx context.Context, project, group string, req fleet.N
 			return err
 		}
 		old, err := deploymentOf(tx, project, req.Alias)
-		if err == nil {
-			d, err = s.redeploy(tx, g, rel, old, req, settings)
-			return err
+		switch {
+		case err == nil:
+			d, err = redeploy(tx, g, rel, old, req)
+		case errors.Is(err, sql.ErrNoRows):
+			d, err = insertDeployment(tx, g, rel, fresh)
 		}
-		if !errors.Is(err, sql.ErrNoRows) {
-			return err
-		}
-		now := tx.Now()
-		if _, err := tx.Exec("INSERT INTO deployments (id, project, model_group, alias, release_id, settings, route, created_at) VALUES ($1, $2, $3, $4, $5, $6, $7, $8)",
-			ident.New("dep", now), project, g.ID, req.Alias, rel.ID, settings, req.Route, now.UnixMilli()); err != nil {
-			return err
-		}
-		if d, err = deploymentOf(tx, project, req.Alias); err != nil {
-			return err
-		}
-		return bump(tx, g.ID)
+		return err
 	})
 	if err == nil {
 		s.wakeGroup(ctx, project, d.Group)
@@ -91,18 +77,47 @@ func (s *Service) Deploy(ctx context.Context, project, group string, req fleet.N
 	return d, err
 }
 
+func insertDeployment(tx *store.Tx, g fleet.Group, rel fleet.Release, d fleet.Deployment) (fleet.Deployment, error) {
+	settings, err := text(d.Settings)
+	if err != nil {
+		return d, err
+	}
+	now := tx.Now()
+	if _, err := tx.Exec("INSERT INTO deployments (id, project, model_group, alias, release_id, settings, route, created_at) VALUES ($1, $2, $3, $4, $5, $6, $7, $8)",
+		ident.New("dep", now), g.Project, g.ID, d.Alias, rel.ID, settings, d.Route, now.UnixMilli()); err != nil {
+		return d, err
+	}
+	if d, err = deploymentOf(tx, g.Project, d.Alias); err != nil {
+		return d, err
+	}
+	return d, bump(tx, g.ID)
+}
+
 // redeploy handles an alias that is there: the same weights may come back and be tuned, others may not.
-func (s *Service) redeploy(tx *store.Tx, g fleet.Group, rel fleet.Release, old fleet.Deployment, req fleet.NewDeploymentRequest, settings string) (fleet.Deployment, error) {
+// Machines are given a new version only when something changes for them.
+func redeploy(tx *store.Tx, g fleet.Group, rel fleet.Release, old fleet.Deployment, req fleet.NewDeploymentRequest) (fleet.Deployment, error) {
 	if old.Group != g.ID || old.ReleaseID != rel.ID {
 		return old, fault.New(fault.AliasTaken, "alias %s names the weights of release %s for ever", old.Alias, old.Release).WithField("alias").
 			With("release", old.Release).WithHint("deploy %s under a new alias and point a channel at it", rel.Name)
 	}
-	if _, err := tx.Exec("UPDATE deployments SET settings = $1, route = $2, retired_at = NULL WHERE id = $3", settings, req.Route, old.ID); err != nil {
-		return old, err
+	d := old
+	d.Settings, d.Route, d.RetiredAt = req.Settings.Apply(old.Settings), cmp.Or(req.Route, old.Route), nil
+	tuned := len(old.Settings.Changes(d.Settings)) > 0
+	if !tuned && d.Route == old.Route && old.RetiredAt == nil {
+		return d, nil
 	}
-	d, err := deploymentOf(tx, g.Project, old.Alias)
+	settings, err := text(d.Settings)
 	if err != nil {
 		return d, err
+	}
+	if _, err := tx.Exec("UPDATE deployments SET settings = $1, route = $2, retired_at = NULL WHERE id = $3", settings, d.Route, d.ID); err != nil {
+		return d, err
+	}
+	if tuned {
+		d.Before = &old.Settings
+	}
+	if !tuned && old.RetiredAt == nil { // the route is the control plane's own business
+		return d, nil
 	}
 	return d, bump(tx, g.ID)
 }
