@@ -322,7 +322,6 @@ install_program() {
 
 enroll() {
   set -- --url "$url" --group "$group" --role "$role"
-  [ -n "$runtime" ] || [ "$role" = trainer ] || runtime=llama.cpp
   [ -z "$runtime" ] || set -- "$@" --runtime "$runtime"
   [ -z "$pin" ] || set -- "$@" --pin "$pin"
   [ -z "$insecure_http" ] || set -- "$@" --insecure-http

@@ -13,10 +13,8 @@ type LineSpec struct {
 	Group        string // name or id
 	Role         string // client or trainer
 	Key          string // the bootstrap key of that role
-	Runtime      string // "" for the role's default
 	Pin          string // sha256//BASE64 of a server with a certificate of its own making, or ""
-	NoService    bool
-	InsecureHTTP bool // URL is http to another machine, by the operator's choice
+	InsecureHTTP bool   // URL is http to another machine, by the operator's choice
 }
 
 // PastedLine is the block to paste into a terminal of the machine that is to be enrolled. The key is in
@@ -24,15 +22,9 @@ type LineSpec struct {
 func PastedLine(s LineSpec) string {
 	url := strings.TrimRight(s.URL, "/")
 	var trust, more strings.Builder
-	if s.Runtime != "" {
-		more.WriteString(" --runtime " + quote(s.Runtime))
-	}
 	if s.Pin != "" {
 		trust.WriteString("-k --pinnedpubkey " + always(s.Pin) + " ")
 		more.WriteString(" --pin " + always(s.Pin))
-	}
-	if s.NoService {
-		more.WriteString(" --no-service")
 	}
 	if s.InsecureHTTP {
 		more.WriteString(" --insecure-http")

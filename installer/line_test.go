@@ -21,10 +21,10 @@ curl -fsSL https://project.example/assets/install-model-host.sh | sh -s -- \
 unset INTERLOCK_MODEL_KEY
 `},
 		{"all options", LineSpec{URL: "https://box:8443", Group: "my-model", Role: "trainer", Key: "ilt_1",
-			Runtime: "mlx-lm", Pin: "sha256//ab+/=", NoService: true},
+			Pin: "sha256//ab+/="},
 			`export INTERLOCK_MODEL_KEY='ilt_1'
 curl -fsSL -k --pinnedpubkey 'sha256//ab+/=' https://box:8443/assets/install-model-host.sh | sh -s -- \
-  --url https://box:8443 --group my-model --role trainer --runtime mlx-lm --pin 'sha256//ab+/=' --no-service
+  --url https://box:8443 --group my-model --role trainer --pin 'sha256//ab+/='
 unset INTERLOCK_MODEL_KEY
 `},
 		{"http by choice", LineSpec{URL: "http://10.0.0.2:8090", Group: "m", Role: "client", Key: "k", InsecureHTTP: true},

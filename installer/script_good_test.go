@@ -28,7 +28,7 @@ func TestScriptInstallsEnrollsAndStarts(t *testing.T) {
 			if len(calls) != 2 || !strings.HasPrefix(calls[0], "agent enroll\n") || !strings.HasPrefix(calls[1], "agent start\n") {
 				t.Fatalf("interlock was called %q", calls)
 			}
-			want := "--url " + p.URL + " --group my model --role client --runtime llama.cpp --key-stdin"
+			want := "--url " + p.URL + " --group my model --role client --key-stdin"
 			if got := argsOf(calls[0]); got != want {
 				t.Errorf("enroll got %q, want %q", got, want)
 			}

@@ -21,8 +21,8 @@ type Request struct {
 	Origin       string
 	Group        string // name or id
 	Role         fleet.Role
-	Runtime      fleet.Runtime
-	Key          string // bootstrap key; may be empty on a machine that is enrolled
+	Runtime      fleet.Runtime // "" for llama.cpp, or for what an enrolled machine runs already
+	Key          string        // bootstrap key; may be empty on a machine that is enrolled
 	Pin          string
 	InsecureHTTP bool
 	Name         string // of the machine
@@ -35,7 +35,7 @@ type Request struct {
 type Result struct {
 	Enrollment
 	Kept bool   // the credential that was there is kept, no key was exchanged
-	Note string // why, when a key was given
+	Note string // why, when a key was given; and what was asked for and not done
 }
 
 // Enroll makes this machine a member of a group, or finds that it is one. A machine with the same
@@ -61,10 +61,13 @@ func (h Home) Enroll(ctx context.Context, req Request) (Result, error) {
 	if !found {
 		return h.exchange(ctx, req)
 	}
+	if req.Runtime == "" {
+		req.Runtime = old.Runtime
+	}
 	if old.HostID != req.HostID && old.HostID != "" {
 		if req.Key == "" {
 			return Result{}, fault.New(fault.Unauthenticated, "this folder was enrolled on another computer (%s), and no key was given for this one", old.Name).
-				WithHint("export INTERLOCK_MODEL_KEY first; print a fresh line with: interlock models key rotate %s", req.Role)
+				WithHint("export INTERLOCK_MODEL_KEY first; print a fresh line with: %s", freshLine(req))
 		}
 		res, err := h.exchange(ctx, req)
 		res.Note = "the folder came from another computer; this one is enrolled by itself"
@@ -79,14 +82,24 @@ func (h Home) Enroll(ctx context.Context, req Request) (Result, error) {
 		res.Note = note
 		return res, err
 	}
-	return Result{Enrollment: old, Kept: true, Note: note}, nil
+	return Result{Enrollment: old, Kept: true, Note: old.keepsRuntime(note, req)}, nil
+}
+
+// keepsRuntime adds to the note that another runtime was asked for than the one the machine was enrolled
+// with: the control plane deploys to it by that one.
+func (e Enrollment) keepsRuntime(note string, req Request) string {
+	if req.Runtime == e.Runtime {
+		return note
+	}
+	if note != "" {
+		note += "; "
+	}
+	return note + fmt.Sprintf("it was enrolled with runtime %s and goes on with that, not with %s: to change it, interlock models machine revoke %s, then paste a line of interlock models key rotate %s --group %s with --runtime %s added",
+		e.Runtime, req.Runtime, e.Machine, e.Role, e.Group, req.Runtime)
 }
 
 func (r *Request) check() error {
 	r.Origin = strings.TrimRight(r.Origin, "/")
-	if r.Runtime == "" {
-		r.Runtime = fleet.LlamaCpp
-	}
 	switch {
 	case r.Origin == "":
 		return fault.New(fault.Invalid, "no control plane is named").WithField("url").WithHint("--url https://…")
@@ -94,7 +107,7 @@ func (r *Request) check() error {
 		return fault.New(fault.Invalid, "no group is named").WithField("group").WithHint("--group <name or id>")
 	case !r.Role.Valid():
 		return fault.New(fault.Invalid, "role %q is neither client nor trainer", r.Role).WithField("role")
-	case !r.Runtime.Valid():
+	case r.Runtime != "" && !r.Runtime.Valid():
 		return fault.New(fault.Invalid, "runtime %q is neither %s nor %s", r.Runtime, fleet.LlamaCpp, fleet.MLXLM).WithField("runtime")
 	}
 	return nil
@@ -141,7 +154,7 @@ func (e Enrollment) stands(ctx context.Context, req Request) (note string, again
 		return "the earlier credential was " + word + "; the key was exchanged for a new one", true, nil
 	case worthless:
 		return "", false, fault.Wrap(err, fault.CodeOf(err), "the credential of this machine was %s", word).
-			WithHint("print a fresh line: interlock models key rotate %s", req.Role)
+			WithHint("print a fresh line: %s", freshLine(req))
 	}
 	return fmt.Sprintf("the control plane could not be asked (%v): the credential is kept", err), false, nil
 }
@@ -150,7 +163,10 @@ func (e Enrollment) stands(ctx context.Context, req Request) (note string, again
 func (h Home) exchange(ctx context.Context, req Request) (Result, error) {
 	if req.Key == "" {
 		return Result{}, fault.New(fault.Unauthenticated, "this machine is not enrolled in %s at %s, and no key was given", req.Group, req.Origin).
-			WithHint("export INTERLOCK_MODEL_KEY first; print a fresh line with: interlock models key rotate %s", req.Role)
+			WithHint("export INTERLOCK_MODEL_KEY first; print a fresh line with: %s", freshLine(req))
+	}
+	if req.Runtime == "" {
+		req.Runtime = fleet.LlamaCpp
 	}
 	c, err := client.New(client.Options{
 		BaseURL: req.Origin, Credential: req.Key, Pin: req.Pin, InsecureHTTP: req.InsecureHTTP, UserAgent: "interlock-agent/" + req.Version,
@@ -173,6 +189,21 @@ func (h Home) exchange(ctx context.Context, req Request) (Result, error) {
 		Role: out.Role, Runtime: out.Runtime, Machine: out.Machine, Name: req.Name, HostID: req.HostID,
 	}
 	return Result{Enrollment: e}, e.save(out.Credential)
+}
+
+// freshLine is the command that prints a line to paste for this role.
+func freshLine(r Request) string {
+	return fmt.Sprintf("interlock models key rotate %s --group %s", r.Role, shellWord(r.Group))
+}
+
+// shellWord is a word to paste into a shell, in quotes when it needs them.
+func shellWord(s string) string {
+	if strings.ContainsFunc(s, func(r rune) bool {
+		return !('a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || strings.ContainsRune("-_.", r))
+	}) {
+		return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
+	}
+	return s
 }
 
 // checkFolder refuses a group id that would lead out of the folder of groups: what a control plane says

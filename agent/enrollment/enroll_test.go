@@ -150,6 +150,36 @@ func TestARerunKeepsTheCredential(t *testing.T) {
 	}
 }
 
+func TestARerunWithAnotherRuntimeNamesBothAndTheWayOut(t *testing.T) {
+	s := newSite(t)
+	first := s.enroll(s.request())
+	req := s.request()
+	req.Key, req.Runtime = "", fleet.MLXLM
+	res := s.enroll(req)
+	want := "it was enrolled with runtime llama.cpp and goes on with that, not with mlx-lm: to change it, interlock models machine revoke " + first.Machine +
+		", then paste a line of interlock models key rotate client --group " + s.group.ID + " with --runtime mlx-lm added"
+	if !res.Kept || res.Runtime != fleet.LlamaCpp || res.Note != want {
+		t.Errorf("without a key: %+v", res)
+	}
+	req.Key = "any"
+	if res = s.enroll(req); !res.Kept || res.Note != "this machine is enrolled already: it keeps its credential, the key was not used; "+want {
+		t.Errorf("with a key: %q", res.Note)
+	}
+	// The way out is one.
+	if _, err := s.plane.Owner.ActOnMachine(t.Context(), first.Machine, "revoke"); err != nil {
+		t.Fatal(err)
+	}
+	req.Key = s.group.Keys[fleet.RoleClient]
+	if res = s.enroll(req); res.Kept || res.Runtime != fleet.MLXLM {
+		t.Errorf("after the machine was revoked: %+v", res)
+	}
+	// The plain line, which names no runtime, is content with what is there.
+	req.Key, req.Runtime = "", ""
+	if res = s.enroll(req); !res.Kept || res.Runtime != fleet.MLXLM || res.Note != "" {
+		t.Errorf("without a runtime: %+v", res)
+	}
+}
+
 func TestWithoutAKeyThatIsGoodNothingIsWritten(t *testing.T) {
 	s := newSite(t)
 	for name, c := range map[string]struct {

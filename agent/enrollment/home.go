@@ -21,6 +21,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 
 	"interlock.sh/fault"
 	"interlock.sh/fleet"
@@ -141,8 +142,27 @@ func (h Home) Find(group string, role fleet.Role) (Enrollment, error) {
 		if unread != nil {
 			return Enrollment{}, unread
 		}
-		return Enrollment{}, fault.New(fault.NotFound, "this machine is not enrolled in group %q with role %q", group, role).
-			WithHint("paste the install line that `interlock models key rotate` prints")
+		return Enrollment{}, notEnrolled(all, group, role)
 	}
 	return Enrollment{}, fault.New(fault.Invalid, "this machine has %d enrollments; say which", len(found)).WithHint("--group <id> --role <client|trainer>")
+}
+
+// notEnrolled says what was looked for and what is there instead.
+func notEnrolled(all []Enrollment, group string, role fleet.Role) error {
+	if len(all) == 0 {
+		return fault.New(fault.NotFound, "this machine is not enrolled in any group").
+			WithHint("paste an install line on it: interlock models key rotate client --group <group> prints one")
+	}
+	what := "this machine is not enrolled"
+	if group != "" {
+		what += fmt.Sprintf(" in group %q", group)
+	}
+	if role != "" {
+		what += " as " + string(role)
+	}
+	has := make([]string, len(all))
+	for i, e := range all {
+		has[i] = fmt.Sprintf("--group %s --role %s", e.Group, e.Role)
+	}
+	return fault.New(fault.NotFound, "%s", what).WithHint("it is with %s", strings.Join(has, ", "))
 }

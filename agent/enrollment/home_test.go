@@ -36,7 +36,7 @@ func write(t *testing.T, path, text string, mode os.FileMode) {
 
 func TestFindSaysWhatIsAmbiguous(t *testing.T) {
 	home := Home(t.TempDir())
-	if _, err := home.Find("", ""); !errors.Is(err, fault.NotFound) {
+	if _, err := home.Find("", ""); !errors.Is(err, fault.NotFound) || fault.Of(err).Message != "this machine is not enrolled in any group" {
 		t.Errorf("with none: %v", err)
 	}
 	stored(t, home, "one-aaaaaa", "one", fleet.RoleClient)
