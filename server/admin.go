@@ -20,6 +20,7 @@ import (
 	"interlock.sh/fault"
 	"interlock.sh/internal/clock"
 	"interlock.sh/server/auth"
+	"interlock.sh/server/hints"
 	"interlock.sh/server/store"
 )
 
@@ -55,7 +56,7 @@ func NewOwnerToken(ctx context.Context, data string, c clock.Clock) (string, err
 	if err != nil {
 		return "", err
 	}
-	token, err = auth.New(db).NewOwnerToken(ctx)
+	token, err = auth.New(db, new(hints.Hub)).NewOwnerToken(ctx)
 	return token, errors.Join(err, closing(db.Close))
 }
 

@@ -17,7 +17,6 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"interlock.sh/fault"
-	"interlock.sh/internal/retry"
 	"interlock.sh/server/ai"
 	"interlock.sh/server/api"
 	"interlock.sh/server/auth"
@@ -31,7 +30,6 @@ import (
 const (
 	streamGrace   = 2 * time.Second  // for streams and parked requests to end by themselves
 	shutdownLimit = 20 * time.Second // for everything
-	choresEvery   = time.Minute
 )
 
 // Run serves until ctx ends, then shuts down in order: no new work, streams and parked requests end,
@@ -82,37 +80,26 @@ type plane struct {
 	ready  atomic.Bool
 	pin    string // of a self-signed server
 	unused unused
-	// chores are what is done every minute beside the requests.
+	// chores are what is done now and then beside the requests.
 	chores func(ctx context.Context) error
 }
 
 func build(c Config, db *store.DB, blobs *files.Store, pin string) *plane {
 	hub := &hints.Hub{}
-	p := &plane{log: c.Logger, auth: auth.New(db), pin: pin}
+	p := &plane{log: c.Logger, auth: auth.New(db, hub), pin: pin}
 	p.tasks = servertasks.New(servertasks.Options{DB: db, Clock: c.Clock, Logger: c.Logger, Lease: c.Lease, Hints: hub})
 	fl := serverfleet.New(db, blobs, hub)
+	runs := serverai.New(db, p.tasks, fl, blobs, hub)
 	meters := api.NewMeters()
 	meters.Count(p.tasks, fl)
 	p.api = api.New(api.Info{
 		Version: c.Version, PublicURL: c.PublicURL, Pin: pin, Assets: c.Assets, Clock: c.Clock, Logger: c.Logger,
 		TrustedProxies: c.TrustedProxies, InsecureHTTP: c.InsecureHTTP && strings.HasPrefix(c.PublicURL, "http://"),
 	}, api.Parts{
-		Auth: p.auth, Tasks: p.tasks, Fleet: fl, AI: serverai.New(db, p.tasks, fl, blobs, hub), Files: blobs, Hints: hub,
+		Auth: p.auth, Tasks: p.tasks, Fleet: fl, AI: runs, Files: blobs, Hints: hub,
 		Meters: meters, Ready: p.isReady,
 	})
-	p.chores = func(ctx context.Context) error {
-		for {
-			if err := retry.Sleep(ctx, c.Clock, choresEvery); err != nil {
-				return nil
-			}
-			if err := p.auth.Flush(ctx); err != nil && ctx.Err() == nil {
-				c.Logger.WarnContext(ctx, "record uses of keys", slog.Any("cause", err))
-			}
-			if _, err := blobs.Expire(ctx); err != nil && ctx.Err() == nil {
-				c.Logger.WarnContext(ctx, "drop abandoned uploads", slog.Any("cause", err))
-			}
-		}
-	}
+	p.chores = func(ctx context.Context) error { return chores(ctx, c, p.auth.Flush, blobs, runs) }
 	return p
 }
 

@@ -106,7 +106,8 @@ func (a *API) streamRun(w http.ResponseWriter, r *http.Request) error {
 }
 
 // follow reads a run's pieces from a position on. It calls idle at each heartbeat's time while none
-// comes, ends with idle's error, and with errClosing when the control plane goes down.
+// comes, ends with idle's error, with the cause of the context's end, and with errClosing when the
+// control plane goes down.
 func (a *API) follow(ctx context.Context, run ai.Run, from servertasks.Position, idle func() error) iter.Seq2[serverai.Piece, error] {
 	type result struct {
 		p   serverai.Piece
@@ -133,6 +134,10 @@ func (a *API) follow(ctx context.Context, run ai.Run, from servertasks.Position,
 		for {
 			select {
 			case res, more := <-results:
+				if ctx.Err() != nil {
+					yield(serverai.Piece{}, context.Cause(ctx))
+					return
+				}
 				if !more || !yield(res.p, res.err) {
 					return
 				}

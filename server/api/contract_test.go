@@ -101,9 +101,10 @@ func newPlane(t *testing.T) *plane {
 	}
 	p.db = db
 	p.tasks = servertasks.New(servertasks.Options{DB: db, Clock: p.clock})
-	identity := auth.New(db)
+	hub := new(hints.Hub)
+	identity := auth.New(db, hub)
 	p.api = api.New(api.Info{Version: "test", Clock: p.clock, Logger: slog.New(slog.DiscardHandler)}, api.Parts{
-		Auth: identity, Tasks: p.tasks, Hints: new(hints.Hub), Meters: api.NewMeters(), Ready: func(context.Context) error { return nil },
+		Auth: identity, Tasks: p.tasks, Hints: hub, Meters: api.NewMeters(), Ready: func(context.Context) error { return nil },
 	})
 	srv := httptest.NewServer(p.api)
 	p.url = srv.URL

@@ -26,7 +26,8 @@ func (a *API) openaiStream(w http.ResponseWriter, r *http.Request, run ai.Run, a
 			return false, f.fail(errClosing)
 		}
 		if err != nil {
-			return true, f.fail(err)
+			_ = f.fail(err) // the reader may be gone
+			return true, nil
 		}
 		done, err := f.piece(p)
 		if err != nil {

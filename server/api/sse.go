@@ -71,23 +71,3 @@ func (s *stream) send(text string) error {
 	}
 	return s.rc.SetWriteDeadline(time.Time{}) // it would outlive the stream, and meet the connection's next answer
 }
-
-// plainHandler is a handler outside of huma.
-type plainHandler = func(http.ResponseWriter, *http.Request) error
-
-// streams counts the open event streams of a handler, parks its parked requests.
-func (a *API) streams(handle plainHandler) plainHandler {
-	return func(w http.ResponseWriter, r *http.Request) error {
-		a.Meters.streams.Inc()
-		defer a.Meters.streams.Dec()
-		return handle(w, r)
-	}
-}
-
-func (a *API) parks(handle plainHandler) plainHandler {
-	return func(w http.ResponseWriter, r *http.Request) error {
-		a.Meters.parked.Inc()
-		defer a.Meters.parked.Dec()
-		return handle(w, r)
-	}
-}

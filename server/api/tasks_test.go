@@ -85,7 +85,7 @@ func TestWatchATask(t *testing.T) {
 	next(t, lines, "id: 2")
 	next(t, lines, "event: leased")
 	next(t, lines, "data: ")
-	p.clock.AwaitWaiters(2) // it waited once before the claim, and waits again
+	p.clock.AwaitWaiters(3) // it waited once before the claim, and waits again; so does the look at its key
 	p.clock.Advance(25 * time.Second)
 	next(t, lines, ":") // a comment keeps the connection alive
 	p.must(t, "worker", "POST", "/api/workers/complete", tasks.CompleteRequest{Completions: []tasks.Completion{{Ref: got.Attempts[0].Ref}}}, nil)
@@ -124,7 +124,7 @@ func TestParkedClaimsEndWhenTheControlPlaneCloses(t *testing.T) {
 		status, text, err := p.send("worker", "POST", "/api/workers/claim", body)
 		answer <- fmt.Sprint(status, " ", strings.TrimSpace(string(text)), " ", err)
 	}()
-	p.clock.AwaitWaiters(before + 2)
+	p.clock.AwaitWaiters(before + 3) // its time, its look for work, the look at its key
 	p.api.Close()
 	if got := <-answer; got != `200 {"attempts":[]} <nil>` {
 		t.Fatalf("answer %s", got)

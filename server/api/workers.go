@@ -76,7 +76,13 @@ func (a *API) claimTasks(w http.ResponseWriter, r *http.Request) error {
 	if err := readJSON(r, &req); err != nil {
 		return err
 	}
-	ctx, cancel := context.WithCancel(r.Context())
+	valid := r.Context()
+	if req.WaitMs > 0 {
+		var stop func()
+		valid, stop = a.whileValid(valid)
+		defer stop()
+	}
+	ctx, cancel := context.WithCancel(valid)
 	defer cancel()
 	go func() {
 		select {
@@ -86,11 +92,11 @@ func (a *API) claimTasks(w http.ResponseWriter, r *http.Request) error {
 		}
 	}()
 	got, err := a.Tasks.Claim(ctx, worker(ctx), req)
-	if err != nil && r.Context().Err() == nil && ctx.Err() != nil {
+	if err != nil && valid.Err() == nil && ctx.Err() != nil {
 		got, err = tasks.ClaimResponse{Attempts: []tasks.Attempt{}}, nil
 	}
 	if err != nil {
-		return err
+		return orRevoked(valid, err)
 	}
 	writeJSON(w, http.StatusOK, got)
 	return nil

@@ -14,6 +14,7 @@ import (
 	"interlock.sh/fault"
 	"interlock.sh/fleet"
 	"interlock.sh/internal/ident"
+	"interlock.sh/server/hints"
 	"interlock.sh/server/store"
 )
 
@@ -40,15 +41,16 @@ type Principal struct {
 
 // Service is the credentials of one control plane.
 type Service struct {
-	db *store.DB
+	db    *store.DB
+	hints *hints.Hub
 
 	mu   sync.Mutex
 	used map[string]time.Time // credential id → newest use that is not written yet
 }
 
-// New is a service over db.
-func New(db *store.DB) *Service {
-	return &Service{db: db, used: map[string]time.Time{}}
+// New is a service over db that publishes hints at keys that end.
+func New(db *store.DB, h *hints.Hub) *Service {
+	return &Service{db: db, hints: h, used: map[string]time.Time{}}
 }
 
 // Authenticate turns a secret into a Principal. An unknown or expired one is fault.Unauthenticated,

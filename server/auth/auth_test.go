@@ -15,6 +15,7 @@ import (
 	"interlock.sh/fleet"
 	"interlock.sh/internal/clock"
 	"interlock.sh/server/auth"
+	"interlock.sh/server/hints"
 	"interlock.sh/server/store"
 )
 
@@ -36,7 +37,7 @@ func newFixture(t *testing.T) *fixture {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = db.Close(context.Background()) })
-	f.db, f.Service = db, auth.New(db)
+	f.db, f.Service = db, auth.New(db, new(hints.Hub))
 	return f
 }
 

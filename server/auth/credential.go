@@ -1,6 +1,7 @@
 package auth
 
 import (
+	"context"
 	"database/sql"
 	"errors"
 	"fmt"
@@ -101,15 +102,20 @@ func NewBootstrapKey(tx *store.Tx, project, group string, role fleet.Role) (flee
 
 // StillValid refuses a credential that was revoked since it was proved, inside the operation that it
 // pays for: a rotation stops new enrollments at once, those under way too.
-func StillValid(tx *store.Tx, p Principal) error {
+func StillValid(q store.Querier, p Principal) error {
 	var revoked *int64
-	if err := tx.QueryRow("SELECT revoked_at FROM credentials WHERE id = $1", p.KeyID).Scan(&revoked); err != nil {
+	if err := q.QueryRow("SELECT revoked_at FROM credentials WHERE id = $1", p.KeyID).Scan(&revoked); err != nil {
 		return fmt.Errorf("read credential: %w", err)
 	}
 	if revoked != nil {
 		return fault.New(fault.Revoked, "the credential was revoked a moment ago").WithHint("%s", wayBack(p))
 	}
 	return nil
+}
+
+// StillValid is the function outside of an operation, for whoever holds on to what was proved before.
+func (s *Service) StillValid(ctx context.Context, p Principal) error {
+	return StillValid(s.db.Reader(ctx), p)
 }
 
 // NewMachineCredential makes the credential of one enrolled machine.

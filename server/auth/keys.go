@@ -8,6 +8,7 @@ import (
 	"interlock.sh/access"
 	"interlock.sh/fault"
 	"interlock.sh/fleet"
+	"interlock.sh/server/hints"
 	"interlock.sh/server/store"
 )
 
@@ -53,10 +54,13 @@ func (s *Service) RollKey(ctx context.Context, project, id string) (access.NewKe
 		out = access.NewKey{KeyView: c.view(), Key: secret}
 		return err
 	})
+	if err == nil {
+		s.hints.Publish(hints.Key(id))
+	}
 	return out, err
 }
 
-// RevokeKey ends a key at once. Revoking it again changes nothing.
+// RevokeKey ends a key at once, with what is open under it. Revoking it again changes nothing.
 func (s *Service) RevokeKey(ctx context.Context, project, id string) (access.KeyView, error) {
 	var out access.KeyView
 	err := s.db.Write(ctx, store.LaneAdmit, func(tx *store.Tx) error {
@@ -70,6 +74,9 @@ func (s *Service) RevokeKey(ctx context.Context, project, id string) (access.Key
 		out = c.view()
 		return err
 	})
+	if err == nil {
+		s.hints.Publish(hints.Key(id))
+	}
 	return out, err
 }
 

@@ -68,5 +68,8 @@ func Tasks(project string) string { return "tasks/" + project }
 // Task is the topic of one task.
 func Task(id string) string { return "task/" + id }
 
+// Key is the topic of one credential's validity.
+func Key(id string) string { return "key/" + id }
+
 // Worker is the topic of what concerns one worker's attempts and registration.
 func Worker(project, worker string) string { return "worker/" + project + "/" + worker }
