@@ -61,9 +61,18 @@ func Running(e enrollment.Enrollment) (supervise.Identity, bool) {
 	return id, id.Running()
 }
 
-// StartDetached starts `program args…` as a process of its own, away from this terminal, with its output
-// in the agent's log, and returns once the agent answers on its socket.
-func StartDetached(ctx context.Context, e enrollment.Enrollment, program string, args ...string) (localapi.Status, error) {
+// Launch is how an agent is started in the background.
+type Launch struct {
+	Program  string
+	Args     []string
+	Version  string           // of Program
+	Replaces func(old string) // is told when an agent of another version is there, before its end is awaited
+}
+
+// StartDetached starts a program as a process of its own, away from this terminal, with its output in
+// the agent's log, and returns once the agent answers on its socket. An agent that runs already goes on,
+// unless it is of another version or of an earlier enrollment: such a one finishes its work and makes way.
+func StartDetached(ctx context.Context, e enrollment.Enrollment, l Launch) (localapi.Status, error) {
 	socket, err := e.Home.Socket(e.Group, e.Role)
 	if err != nil {
 		return localapi.Status{}, err
@@ -71,9 +80,12 @@ func StartDetached(ctx context.Context, e enrollment.Enrollment, program string,
 	door := localapi.Dial(socket)
 	if st, err := door.Status(ctx); err == nil {
 		if st.Machine == e.Machine {
-			return st, nil // it runs already
+			if st.Report.Version == l.Version {
+				return st, nil
+			}
+			l.Replaces(st.Report.Version)
 		}
-		// The machine was enrolled anew under it: what it holds is worth nothing.
+		// One of an earlier enrollment holds what is worth nothing.
 		if err := StopDetached(ctx, e); err != nil {
 			return localapi.Status{}, err
 		}
@@ -87,7 +99,7 @@ func StartDetached(ctx context.Context, e enrollment.Enrollment, program string,
 	if err != nil {
 		return localapi.Status{}, fmt.Errorf("open log: %w", err)
 	}
-	cmd := exec.Command(program, args...)
+	cmd := exec.Command(l.Program, l.Args...)
 	cmd.Env = withoutKey(os.Environ())
 	cmd.Stdout, cmd.Stderr, cmd.Dir = log, log, string(e.Home)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -20,10 +21,20 @@ import (
 	"interlock.sh/tasks"
 )
 
+// launch is how the agent of the rig is started as a process of its own.
+func (r *rig) launch(version string) Launch {
+	return Launch{
+		Program: os.Args[0], Args: []string{agentArg, string(r.home), r.e.Group, version}, Version: version,
+		Replaces: func(old string) { r.replaced = append(r.replaced, old) },
+	}
+}
+
 // startDetached runs the agent as a process of its own until the test ends.
-func (r *rig) startDetached() int {
+func (r *rig) startDetached() int { return r.startVersion("test") }
+
+func (r *rig) startVersion(version string) int {
 	r.Helper()
-	st, err := StartDetached(r.Context(), r.e, os.Args[0], agentArg, string(r.home), r.e.Group, "test")
+	st, err := StartDetached(r.Context(), r.e, r.launch(version))
 	if err != nil {
 		log, _ := tailFile(LogPath(r.e), 0, 20)
 		r.Fatal("start:", err, strings.Join(log.Lines, "\n"))
@@ -72,6 +83,43 @@ func TestAnAgentInTheBackground(t *testing.T) {
 	}
 }
 
+func TestAnAgentOfAnotherVersionFinishesItsWorkAndMakesWay(t *testing.T) {
+	control := fakellama.NewControl(t)
+	r := newRig(t, fakellama.Config{Control: control.Path(), GateTokens: true})
+	control.Step(1) // for the probe
+	r.plane.Deploy(nil, r.group, "tiny", 1)
+	old := r.startVersion("1.0.0")
+	r.awaitMachine("ready")
+	answered := r.ask("tiny")
+	r.await("the request in hand", func() bool {
+		m, err := r.plane.Owner.Machine(t.Context(), r.e.Machine)
+		return err == nil && len(m.Machine.Deployments) == 1 && m.Machine.Deployments[0].Busy == 1
+	})
+	started := make(chan int)
+	go func() {
+		defer close(started)
+		if now, err := StartDetached(t.Context(), r.e, r.launch("1.1.0")); err != nil {
+			t.Error("start the next version:", err)
+		} else {
+			started <- now.Pid
+		}
+	}()
+	r.awaitMachine("draining")
+	control.Open()
+	if run := <-answered; run.Answer == nil || *run.Answer != "Hello, world." || run.Attempt != 1 {
+		t.Errorf("the answer in hand was lost: %+v", run)
+	}
+	if now := <-started; now == 0 || now == old {
+		t.Errorf("the new agent is pid %d, the old one was %d", now, old)
+	}
+	if m := r.awaitMachine("ready"); m.Version != "1.1.0" {
+		t.Errorf("the machine runs version %s", m.Version)
+	}
+	if !slices.Equal(r.replaced, []string{"1.0.0"}) {
+		t.Errorf("it said that %v makes way", r.replaced)
+	}
+}
+
 func TestAnAgentThatEndsAtOnceSaysWhy(t *testing.T) {
 	r := newRig(t, fakellama.Config{})
 	if err := os.MkdirAll(filepath.Dir(LogPath(r.e)), 0o700); err != nil {
@@ -83,13 +131,13 @@ func TestAnAgentThatEndsAtOnceSaysWhy(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(r.e.Dir(), "worker.env"), []byte("no equals sign\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	_, err := StartDetached(t.Context(), r.e, os.Args[0], agentArg, string(r.home), r.e.Group, "test")
+	_, err := StartDetached(t.Context(), r.e, r.launch("test"))
 	e := fault.Of(err)
 	if !errors.Is(err, fault.Unavailable) || !strings.Contains(e.Message, "ended at once (exit status 1)") || !strings.Contains(e.Message, "line 1 is no NAME=value") ||
 		strings.Contains(e.Message, "earlier run") || !strings.Contains(e.Hint, LogPath(r.e)) {
 		t.Errorf("%v", err)
 	}
-	if _, err := StartDetached(t.Context(), r.e, filepath.Join(t.TempDir(), "none")); err == nil {
+	if _, err := StartDetached(t.Context(), r.e, Launch{Program: filepath.Join(t.TempDir(), "none")}); err == nil {
 		t.Error("a program that is not there was started")
 	}
 }

@@ -51,6 +51,8 @@ type rig struct {
 	free  func(string) (int64, error)
 	agent *Agent
 	stop  func()
+
+	replaced []string // versions of agents that made way to another
 }
 
 type rigOption func(*rig, *enrollment.Request)

@@ -89,7 +89,7 @@ func (a *app) agentEnrollCmd() *cobra.Command {
 	f.StringVar(&req.Origin, "url", "", "the control plane")
 	f.StringVar(&req.Group, "group", "", "the group, by name or id")
 	f.StringVar(&role, "role", "", "client or trainer")
-	f.StringVar(&runtime, "runtime", string(fleet.LlamaCpp), "llama.cpp or mlx-lm")
+	f.StringVar(&runtime, "runtime", "", "llama.cpp or mlx-lm; fixed when the machine is enrolled (llama.cpp)")
 	f.StringVar(&req.Name, "name", "", "what people call this machine (its host name)")
 	f.BoolVar(&fromStdin, "key-stdin", false, "read the bootstrap key from standard input; an empty line is no key")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
@@ -166,7 +166,7 @@ func (a *app) agentRunCmd() *cobra.Command {
 }
 
 func (a *app) agentStartCmd() *cobra.Command {
-	cmd := &cobra.Command{Use: "start", Short: "Start the agent in the background", Args: cobra.NoArgs}
+	cmd := &cobra.Command{Use: "start", Short: "Start the agent in the background; one of another version makes way", Args: cobra.NoArgs}
 	en := enrolledFlags(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		e, err := en.find()
@@ -181,14 +181,16 @@ func (a *app) agentStartCmd() *cobra.Command {
 		if link := filepath.Join(string(e.Home), "app", "current", "interlock"); sameFile(link, program) {
 			program = link
 		}
-		st, err := agent.StartDetached(cmd.Context(), e, program, "agent", "run", "--group", e.Group, "--role", string(e.Role))
+		st, err := agent.StartDetached(cmd.Context(), e, agent.Launch{
+			Program: program, Args: []string{"agent", "run", "--group", e.Group, "--role", string(e.Role)}, Version: Version,
+			Replaces: func(old string) {
+				a.note("the agent that runs is of version %s: it finishes its work, then version %s takes its place", clean(old), Version)
+			},
+		})
 		if err != nil {
 			return err
 		}
 		a.say("the agent of group %s, role %s runs (pid %d): %s", clean(e.GroupName), e.Role, st.Pid, clean(st.Words))
-		if old := st.Report.Version; old != "" && old != Version {
-			a.note("it was running before and is of version %s still; for %s: interlock agent stop, then interlock agent start", clean(old), Version)
-		}
 		return nil
 	}
 	return cmd
@@ -225,9 +227,9 @@ func (a *app) agentStatusCmd() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		all, err := home.List()
-		if err != nil {
-			return err
+		all, unread := home.List()
+		if unread != nil && len(all) == 0 {
+			return unread
 		}
 		var out []localapi.Status
 		for _, e := range all {
@@ -235,11 +237,20 @@ func (a *app) agentStatusCmd() *cobra.Command {
 				out = append(out, statusOf(cmd.Context(), e))
 			}
 		}
+		if unread != nil { // one damaged folder hides no agent that works
+			for line := range strings.Lines(unread.Error()) {
+				a.note("not shown: %s", clean(strings.TrimSpace(line)))
+			}
+		}
 		if *asJSON {
 			return a.printJSON(map[string]any{"agents": some(out)})
 		}
 		if len(out) == 0 {
-			a.empty("this machine is not enrolled: paste the line that `interlock models key rotate client` prints")
+			if len(all) > 0 {
+				a.empty("this machine is enrolled in other groups or roles: `interlock agent status` without --group and --role shows them")
+			} else {
+				a.empty("this machine is not enrolled: paste the line that `interlock models key rotate client --group <group>` prints")
+			}
 			return nil
 		}
 		a.agentTable(out)

@@ -19,7 +19,7 @@ func (a *app) machineListCmd() *cobra.Command {
 			return a.printJSON(map[string]any{"machines": some(machines)})
 		}
 		if len(machines) == 0 {
-			a.empty("no machines yet: paste the line that `interlock models key rotate client` prints on one")
+			a.empty("no machines yet: paste the line that `interlock models key rotate client --group <group>` prints on one")
 			return nil
 		}
 		a.machineTable(machines)

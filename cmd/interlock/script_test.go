@@ -91,12 +91,19 @@ func checkMode(ts *testscript.TestScript, _ bool, args []string) {
 // awaitLine waits until a line of a file matches: await PATTERN FILE.
 func awaitLine(ts *testscript.TestScript, _ bool, args []string) {
 	pattern := regexp.MustCompile("(?m)" + args[0])
-	for end := time.Now().Add(30 * time.Second); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+	look, late := time.NewTicker(10*time.Millisecond), time.NewTimer(30*time.Second)
+	defer look.Stop()
+	defer late.Stop()
+	for {
 		if text, err := os.ReadFile(ts.MkAbs(args[1])); err == nil && pattern.Match(text) {
 			return
 		}
+		select {
+		case <-look.C:
+		case <-late.C:
+			ts.Fatalf("no line of %s matched %s", args[1], args[0])
+		}
 	}
-	ts.Fatalf("no line of %s matched %s", args[1], args[0])
 }
 
 // awaitStream waits until the program reads the stream of a run that hangs.
