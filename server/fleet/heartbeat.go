@@ -129,8 +129,10 @@ func clip(s string, n int) string {
 func sample(tx *store.Tx, id string, hb fleet.Heartbeat, now time.Time) error {
 	var p fleet.Sample
 	for _, d := range hb.Deployments {
-		p.Busy += d.Busy
-		p.Slots += d.Slots
+		if d.State.Serving() { // one that is blocked or loads has no slot to give
+			p.Busy += d.Busy
+			p.Slots += d.Slots
+		}
 		if d.TokensPerSecond != nil && (p.TokensPerSecond == nil || *d.TokensPerSecond > *p.TokensPerSecond) {
 			p.TokensPerSecond = d.TokensPerSecond
 		}
