@@ -10,6 +10,7 @@ import (
 	"interlock.sh/fault"
 	"interlock.sh/fleet"
 	"interlock.sh/internal/ident"
+	"interlock.sh/server/files"
 	"interlock.sh/server/hints"
 	"interlock.sh/server/store"
 	"interlock.sh/server/tasks"
@@ -55,7 +56,7 @@ func (s *Service) Admit(ctx context.Context, project string, sub Submission) (ai
 			return ai.Run{}, fault.New(fault.Invalid, "idempotencyKey has %d bytes; the limit is %d", len(sub.IdempotencyKey), maxKey).WithField("idempotencyKey")
 		}
 	}
-	d, policy, err := s.placeOrRepeat(ctx, project, sub)
+	d, policy, repeat, err := s.placeOrRepeat(ctx, project, sub)
 	if err != nil {
 		return ai.Run{}, err
 	}
@@ -63,9 +64,11 @@ func (s *Service) Admit(ctx context.Context, project string, sub Submission) (ai
 	if err != nil {
 		return ai.Run{}, err
 	}
-	ref, err := s.files.PutBytes(ctx, request)
-	if err != nil {
-		return ai.Run{}, err
+	ref := files.RefOf(request)
+	if !repeat { // the first one stored the body, which may be gone by now
+		if ref, err = s.files.PutBytes(ctx, request); err != nil {
+			return ai.Run{}, err
+		}
 	}
 	blob := ai.BlobRef{SHA256: ref.SHA256, Size: ref.Size}
 	var id string
@@ -120,26 +123,29 @@ func (s *Service) insert(tx *store.Tx, project string, sub Submission, d fleet.D
 }
 
 // placeOrRepeat places a new run. A repeat of a request that was admitted goes where the first one went,
-// whatever became of the machines and channels since: it gets that run back, not a refusal.
-func (s *Service) placeOrRepeat(ctx context.Context, project string, sub Submission) (fleet.Deployment, ai.Policy, error) {
-	if sub.IdempotencyKey == "" {
-		return s.place(ctx, project, sub.Model, sub.Policy)
+// whatever became of the machines and channels since: it gets that run back, not a refusal. The third
+// result says that it is a repeat.
+func (s *Service) placeOrRepeat(ctx context.Context, project string, sub Submission) (fleet.Deployment, ai.Policy, bool, error) {
+	err := sql.ErrNoRows
+	var first ai.Run
+	if sub.IdempotencyKey != "" {
+		first, err = scanRun(s.db.QueryRow(ctx, "SELECT "+runColumns+runFrom+"JOIN tasks t ON t.id = r.task WHERE t.project = $1 AND t.idempotency_key = $2 AND t.idempotency_key <> ''",
+			project, runKey(sub.IdempotencyKey)))
 	}
-	first, err := scanRun(s.db.QueryRow(ctx, "SELECT "+runColumns+runFrom+"JOIN tasks t ON t.id = r.task WHERE t.project = $1 AND t.idempotency_key = $2 AND t.idempotency_key <> ''",
-		project, runKey(sub.IdempotencyKey)))
 	if errors.Is(err, sql.ErrNoRows) {
-		return s.place(ctx, project, sub.Model, sub.Policy)
+		d, policy, err := s.place(ctx, project, sub.Model, sub.Policy)
+		return d, policy, false, err
 	}
 	if err != nil {
-		return fleet.Deployment{}, "", err
+		return fleet.Deployment{}, "", false, err
 	}
 	if sub.Policy == "" {
 		sub.Policy = ai.SelfHostedOnly
 	}
 	if first.Model != sub.Model || first.RoutePolicy != sub.Policy {
-		return fleet.Deployment{}, "", repeatConflict(sub.IdempotencyKey)
+		return fleet.Deployment{}, "", false, repeatConflict(sub.IdempotencyKey)
 	}
-	return fleet.Deployment{ID: first.DeploymentID, Alias: first.Deployment, Route: first.Route}, first.RoutePolicy, nil
+	return fleet.Deployment{ID: first.DeploymentID, Alias: first.Deployment, Route: first.Route}, first.RoutePolicy, true, nil
 }
 
 func repeatConflict(key string) error {

@@ -63,6 +63,10 @@ func (s *Store) commit(f *os.File, ref Ref) error {
 	if s.touch(ref) {
 		return os.Remove(f.Name())
 	}
+	now := s.o.Clock.Now()
+	if err := os.Chtimes(f.Name(), now, now); err != nil {
+		return s.diskError(err, 0)
+	}
 	if err := f.Sync(); err != nil {
 		return s.diskError(fmt.Errorf("sync %s: %w", ref.SHA256, err), 0)
 	}

@@ -141,10 +141,15 @@ func (s *Store) Put(ctx context.Context, r io.Reader) (Ref, error) {
 	return ref, nil
 }
 
+// RefOf names bytes, be they stored or not.
+func RefOf(b []byte) Ref {
+	sum := sha256.Sum256(b)
+	return Ref{SHA256: hex.EncodeToString(sum[:]), Size: int64(len(b))}
+}
+
 // PutBytes stores b. Bytes that are there already cost no write.
 func (s *Store) PutBytes(ctx context.Context, b []byte) (Ref, error) {
-	sum := sha256.Sum256(b)
-	ref := Ref{SHA256: hex.EncodeToString(sum[:]), Size: int64(len(b))}
+	ref := RefOf(b)
 	if s.touch(ref) {
 		return ref, nil
 	}
