@@ -23,6 +23,10 @@ func readJSON(r *http.Request, into any) error {
 		if errors.As(err, &tooBig) {
 			return tooLarge(-1, tooBig.Limit)
 		}
+		var coded *fault.Error
+		if errors.As(err, &coded) {
+			return coded
+		}
 		return fault.Wrap(err, fault.Malformed, "the body broke off").WithField("body")
 	}
 	if len(b) == 0 {

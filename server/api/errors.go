@@ -159,6 +159,8 @@ func fromHuma(status int, msg string, errs []error) *fault.Error {
 			return fault.Of(tooLarge(-1, n))
 		}
 		return fault.New(fault.TooLarge, "%s", msg)
+	case http.StatusRequestTimeout:
+		return tooSlow(nil)
 	case http.StatusUnprocessableEntity, http.StatusBadRequest:
 		for _, err := range errs {
 			var d *huma.ErrorDetail

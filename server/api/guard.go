@@ -77,7 +77,9 @@ func (a *API) guard(r rule, next http.Handler) http.Handler {
 			a.fail(w, req, tooLarge(req.ContentLength, r.limit()))
 			return
 		}
-		req.Body = http.MaxBytesReader(w, req.Body, r.limit())
+		if req.Body != http.NoBody {
+			req.Body = timed(w, http.MaxBytesReader(w, req.Body, r.limit()), a.bodyTime(r))
+		}
 		if r.public {
 			next.ServeHTTP(w, req)
 			return

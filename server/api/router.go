@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
@@ -30,8 +31,10 @@ type Info struct {
 	// TrustedProxies are those whose X-Forwarded-For names the caller in the log.
 	TrustedProxies []netip.Prefix
 	InsecureHTTP   bool // PublicURL is plain http off loopback, by the operator's choice
-	Clock          clock.Clock
-	Logger         *slog.Logger
+	// BodyTime is how long an ordinary body may take to come in; 0 is 30 s. A large one has more.
+	BodyTime time.Duration
+	Clock    clock.Clock
+	Logger   *slog.Logger
 }
 
 // API answers HTTP. Make one with New.
@@ -59,6 +62,9 @@ type server func(a *API, r route)
 // New builds the API over its parts.
 func New(info Info, parts Parts) *API {
 	a := &API{Parts: parts, info: info, mux: http.NewServeMux(), closing: make(chan struct{})}
+	if a.info.BodyTime == 0 {
+		a.info.BodyTime = bodyTime
+	}
 	a.close = sync.OnceFunc(func() { close(a.closing) })
 	cfg := huma.DefaultConfig("Interlock", info.Version)
 	cfg.OpenAPIPath, cfg.DocsPath, cfg.SchemasPath = "", "", ""
@@ -105,7 +111,7 @@ func operation[I, O any](summary string, handle func(ctx context.Context, in *I)
 		checkEmbedded(reflect.TypeFor[I]())
 		op := huma.Operation{
 			OperationID: operationID(r), Method: r.method, Path: r.path, Summary: summary,
-			Tags: []string{tag(r.path)}, MaxBodyBytes: r.rule.limit(), Description: r.rule.words(),
+			Tags: []string{tag(r.path)}, MaxBodyBytes: r.rule.limit(), BodyReadTimeout: a.bodyTime(r.rule), Description: r.rule.words(),
 			Errors: []int{http.StatusBadRequest},
 		}
 		if !r.rule.public {

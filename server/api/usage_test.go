@@ -149,6 +149,26 @@ func TestOneUsageEventARun(t *testing.T) {
 			w.cancel(run)
 			a.Finish(1)
 		}, tasks.Succeeded, 1, 1, 1},
+		"cancelled while the model read the prompt": {func(w *world, run ai.Run) {
+			a := w.machine.Begin(w.machine.Take())
+			w.reads(a)
+			w.cancel(run)
+			a.Fail(tasks.Failure{Code: tasks.CodeCancelled, Message: "stopped"})
+		}, tasks.Cancelled, 1, 0, 1},
+		"lost after some words, then while it read the prompt": {func(w *world, _ ai.Run) {
+			w.machine.Begin(w.machine.Take()).Say("a", "b")
+			w.lose(w.machine)
+			w.reads(w.machine.Begin(w.machine.Take()))
+			w.lose(w.machine)
+		}, tasks.Failed, 1, 2, 1},
+		"renewed for long, but never asked of a model": {func(w *world, run ai.Run) {
+			a := w.machine.Begin(w.machine.Take())
+			if _, err := w.machine.RenewTasks(w.t.Context(), tasks.RenewRequest{WorkerID: w.machine.ID, Attempts: []tasks.Ref{a.Attempt.Ref}}); err != nil {
+				w.t.Fatal(err)
+			}
+			w.cancel(run)
+			a.Fail(tasks.Failure{Code: tasks.CodeCancelled, Message: "stopped"})
+		}, tasks.Cancelled, 0, 0, 0},
 		"expired before it began": {func(w *world, _ ai.Run) {
 			w.beat(2*time.Minute, w.machine)
 		}, tasks.Expired, 0, 0, 0},
@@ -189,6 +209,15 @@ func TestOneUsageEventARun(t *testing.T) {
 				t.Errorf("usage %+v, total %+v, want %d tokens", e.Usage, usage.Total, c.tokens)
 			}
 		})
+	}
+}
+
+// reads says what an agent says of a model that reads a long prompt.
+func (w *world) reads(a *kit.Answer) {
+	w.t.Helper()
+	err := w.machine.ReportProgress(w.t.Context(), tasks.ProgressReport{Ref: a.Attempt.Ref, Progress: tasks.Progress{Message: "the model reads the prompt"}})
+	if err != nil {
+		w.t.Fatal(err)
 	}
 }
 
