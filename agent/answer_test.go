@@ -150,8 +150,9 @@ func TestAModelThatStandsStillIsGivenUp(t *testing.T) {
 			w.chunks.Store(c.chunks)
 			began := fake.Now()
 			ended := make(chan error, 1)
+			reads := 0
 			go func() {
-				ended <- a.watched(t.Context(), w, func(ctx context.Context) error { <-ctx.Done(); return context.Cause(ctx) })
+				ended <- a.watched(t.Context(), w, func() { reads++ }, func(ctx context.Context) error { <-ctx.Done(); return context.Cause(ctx) })
 			}()
 			for fake.Now().Sub(began) < c.limit+watchEvery { // the first look only sees that tokens came
 				fake.AwaitWaiters(1)
@@ -166,6 +167,9 @@ func TestAModelThatStandsStillIsGivenUp(t *testing.T) {
 			if err := <-ended; !errors.Is(err, errWedged) {
 				t.Fatalf("%v", err)
 			}
+			if want := map[bool]int{true: 1}[c.chunks == 0]; reads != want {
+				t.Errorf("said %d times that the prompt is read, want %d", reads, want)
+			}
 		})
 	}
 }
@@ -177,7 +181,7 @@ func TestAControlPlaneThatTakesNothingIsNotAModelThatStandsStill(t *testing.T) {
 	w.passing.Store(true)
 	ended, done := make(chan error, 1), make(chan struct{})
 	go func() {
-		ended <- a.watched(t.Context(), w, func(ctx context.Context) error {
+		ended <- a.watched(t.Context(), w, func() {}, func(ctx context.Context) error {
 			select {
 			case <-done:
 				return nil

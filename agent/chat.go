@@ -31,7 +31,8 @@ func (a *Agent) chat(ctx context.Context, t *worker.Task) (any, error) {
 		return nil, worker.Retryable(err)
 	}
 	answer := &answer{out: t, began: a.clock.Now()}
-	err = a.watched(ctx, answer, func(ctx context.Context) error { return answer.ask(ctx, model, request) })
+	reading := func() { t.Progress(0, "the model reads the prompt") }
+	err = a.watched(ctx, answer, reading, func(ctx context.Context) error { return answer.ask(ctx, model, request) })
 	lease.Done(err == nil)
 	if err != nil {
 		return nil, a.failed(ctx, s, err)
@@ -47,23 +48,32 @@ const (
 	firstWithin = 15 * time.Minute
 	nextWithin  = time.Minute
 	watchEvery  = 15 * time.Second
+	// A server that has neither answered nor refused by then has the request. It sends no header before
+	// it has read the whole prompt, so there is nothing earlier to see. An answer that begins sooner
+	// speaks for itself and costs no report.
+	hasItAfter = time.Second
 )
 
 var errWedged = errors.New("the model server stopped answering in the middle of a request")
 
 // watched runs ask and gives it up when the model stands still for too long. While the answer waits to
-// be passed on, which a control plane that is away makes it do, the model is not to blame.
-func (a *Agent) watched(ctx context.Context, w *answer, ask func(context.Context) error) error {
+// be passed on, which a control plane that is away makes it do, the model is not to blame. reading is
+// called once when the model has the request and its first word takes a while: such an attempt is billed,
+// also when it ends before that word.
+func (a *Agent) watched(ctx context.Context, w *answer, reading func(), ask func(context.Context) error) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	done := make(chan error, 1)
 	go func() { done <- ask(ctx) }()
 	seen, since := int64(0), a.clock.Now()
-	for {
+	for look := hasItAfter; ; look = watchEvery {
 		select {
 		case err := <-done:
 			return err
-		case <-a.clock.After(watchEvery):
+		case <-a.clock.After(look):
+		}
+		if look == hasItAfter && w.chunks.Load() == 0 {
+			reading()
 		}
 		now := a.clock.Now()
 		if n := w.chunks.Load(); n != seen || w.passing.Load() {

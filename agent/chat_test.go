@@ -99,6 +99,23 @@ func TestACancelledRunFreesItsSlot(t *testing.T) {
 	}
 }
 
+// A model that reads its prompt for long has worked, also when nobody waits for the answer any more.
+func TestARunThatIsCancelledWhileItsPromptIsReadIsBilled(t *testing.T) {
+	r, _ := newServingRig(t, fakellama.Config{HangAfter: 1}) // the first completion is the probe
+	id := r.submit(ai.RunRequest{Model: "tiny", Prompt: "hello"})
+	ended := r.follow(id, nil)
+	r.await("the run under way", func() bool {
+		run, err := r.plane.Owner.Run(t.Context(), id)
+		return err == nil && run.State == tasks.Running
+	})
+	if _, err := r.plane.Owner.CancelRun(t.Context(), id, "took too long"); err != nil {
+		t.Fatal(err)
+	}
+	if run := <-ended; run.State != tasks.Cancelled || run.UsageEventID == "" {
+		t.Errorf("the run is %+v", run)
+	}
+}
+
 // activeChats are the requests that the agent has open at its model servers.
 func (r *rig) activeChats() int {
 	r.agent.mu.Lock()

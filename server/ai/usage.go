@@ -43,14 +43,18 @@ func (s *Service) meter(tx *store.Tx, v tasks.View, a servertasks.AttemptInfo) e
 }
 
 // reached is the attempt to bill: the last one when it gave the result, else the newest that got words
-// out of a model; none (an empty ID) when no attempt did.
+// out of a model, else the newest whose model read the prompt, of which the machine's progress report
+// tells; none (an empty ID) when no attempt came so far. That an attempt was renewed tells nothing.
 func reached(tx *store.Tx, v tasks.View, last servertasks.AttemptInfo) (servertasks.AttemptInfo, error) {
 	if v.State == tasks.Succeeded || last.StreamBytes > 0 {
 		return last, nil
 	}
 	var a servertasks.AttemptInfo
 	var leased, ended int64
-	err := tx.QueryRow("SELECT id, number, worker_id, stream_bytes, leased_at, ended_at FROM attempts WHERE task_id = $1 AND stream_bytes > 0 ORDER BY number DESC LIMIT 1", v.ID).
+	err := tx.QueryRow(`SELECT a.id, a.number, a.worker_id, a.stream_bytes, a.leased_at, a.ended_at FROM attempts a
+		WHERE a.task_id = $1 AND (a.stream_bytes > 0
+			OR EXISTS (SELECT 1 FROM journal j WHERE j.task_id = a.task_id AND j.attempt_id = a.id AND j.kind = $2))
+		ORDER BY a.stream_bytes > 0 DESC, a.number DESC LIMIT 1`, v.ID, string(tasks.EntryProgress)).
 		Scan(&a.ID, &a.Number, &a.WorkerID, &a.StreamBytes, &leased, &ended)
 	if errors.Is(err, sql.ErrNoRows) {
 		return a, nil
