@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"fmt"
 	"strconv"
 	"strings"
 
@@ -80,8 +81,11 @@ is given changes and the rest stays as it is; other settings restart the model.`
 
 func (a *app) undeployCmd() *cobra.Command {
 	cmd := &cobra.Command{Use: "undeploy <alias>", Short: "Take a deployment off the machines; its alias keeps naming those weights", Args: exactly(1)}
-	ref, asJSON := groupFlags(cmd), jsonFlag(cmd)
+	ref, yes, asJSON := groupFlags(cmd), yesFlag(cmd), jsonFlag(cmd)
 	cmd.RunE = a.onGroup(ref, func(ctx context.Context, s *session, group string, args []string) error {
+		if err := a.confirm(ctx, *yes, fmt.Sprintf("take %s off every machine of group %s? It finishes the requests in hand and takes no more.", args[0], ref.said)); err != nil {
+			return err
+		}
 		d, err := s.RetireDeployment(ctx, group, args[0])
 		if err != nil {
 			return err

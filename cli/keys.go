@@ -102,10 +102,13 @@ func (a *app) showKey(k access.NewKey, asJSON bool, what string) error {
 
 func (a *app) keysRollCmd() *cobra.Command {
 	cmd := &cobra.Command{Use: "roll <key-id>", Short: "Make a key's successor; its text is shown once", Args: exactly(1)}
-	asJSON := jsonFlag(cmd)
+	yes, asJSON := yesFlag(cmd), jsonFlag(cmd)
 	cmd.RunE = a.online(func(ctx context.Context, s *session, _ *cobra.Command, args []string) error {
 		project, err := s.needProject()
 		if err != nil {
+			return err
+		}
+		if err := a.confirm(ctx, *yes, fmt.Sprintf("roll key %s of project %s? Whatever uses it stops at once, unless it is a task-worker key.", args[0], project)); err != nil {
 			return err
 		}
 		k, err := s.RollKey(ctx, project, args[0])
@@ -123,17 +126,15 @@ func (a *app) keysRollCmd() *cobra.Command {
 
 func (a *app) keysRevokeCmd() *cobra.Command {
 	cmd := &cobra.Command{Use: "revoke <key-id>", Short: "End a key at once", Args: exactly(1)}
-	yes := cmd.Flags().Bool("yes", false, "do not ask")
+	yes := yesFlag(cmd)
 	asJSON := jsonFlag(cmd)
 	cmd.RunE = a.online(func(ctx context.Context, s *session, _ *cobra.Command, args []string) error {
 		project, err := s.needProject()
 		if err != nil {
 			return err
 		}
-		if !*yes {
-			if err := a.confirm(ctx, fmt.Sprintf("revoke key %s of project %s? Whatever uses it stops at once.", args[0], project)); err != nil {
-				return err
-			}
+		if err := a.confirm(ctx, *yes, fmt.Sprintf("revoke key %s of project %s? Whatever uses it stops at once.", args[0], project)); err != nil {
+			return err
 		}
 		k, err := s.RevokeKey(ctx, project, args[0])
 		if err != nil {

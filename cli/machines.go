@@ -104,11 +104,11 @@ func (a *app) machineActCmd(verb, short string) *cobra.Command {
 	action := client.MachineAction(verb)
 	yes := new(bool)
 	if action == client.MachineRevoke {
-		yes = cmd.Flags().Bool("yes", false, "do not ask")
+		yes = yesFlag(cmd)
 	}
 	cmd.RunE = a.online(func(ctx context.Context, s *session, _ *cobra.Command, args []string) error {
-		if action == client.MachineRevoke && !*yes {
-			if err := a.confirm(ctx, fmt.Sprintf("revoke machine %s? It stops working at once and must be enrolled again with a bootstrap key.", args[0])); err != nil {
+		if action == client.MachineRevoke {
+			if err := a.confirm(ctx, *yes, fmt.Sprintf("revoke machine %s? It stops working at once and must be enrolled again with a bootstrap key.", args[0])); err != nil {
 				return err
 			}
 		}

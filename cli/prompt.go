@@ -9,7 +9,10 @@ import (
 	"os"
 	"strings"
 
+	"github.com/spf13/cobra"
 	"golang.org/x/term"
+
+	"interlock.sh/fault"
 )
 
 const maxSecretLine = 4 << 10
@@ -41,10 +44,19 @@ func (a *app) askSecret(ctx context.Context, f *os.File, prompt string) (string,
 	return strings.TrimSpace(line), err
 }
 
-// confirm asks on a terminal; without one the command line itself is the consent.
-func (a *app) confirm(ctx context.Context, question string) error {
-	if !isTerminal(a.In) {
+// yesFlag is the consent of a verb that cannot be undone, given beforehand.
+func yesFlag(cmd *cobra.Command) *bool {
+	return cmd.Flags().Bool("yes", false, "do not ask; needed where there is no terminal to ask on")
+}
+
+// confirm asks on a terminal, unless yes was given. Without a terminal nobody can be asked, and a script
+// that did not mean it must not find out afterwards.
+func (a *app) confirm(ctx context.Context, yes bool, question string) error {
+	if yes {
 		return nil
+	}
+	if !isTerminal(a.In) {
+		return fault.New(fault.Invalid, "%s There is no terminal to ask on: nothing was changed", question).WithHint("add --yes if that is meant")
 	}
 	fmt.Fprintf(a.Err, "interlock: %s [y/N] ", clean(question))
 	line, err := await(ctx, a.readLine)

@@ -48,7 +48,7 @@ func TestWholeLineOverSelfSignedTLS(t *testing.T) {
 		t.Errorf("%d keys, want one of each of %v", len(keys), access.ProjectKinds)
 	}
 	sdk := keyOf(t, keys, access.SDK)
-	rolled := strings.TrimSpace(p.ok("keys", "roll", sdk.ID))
+	rolled := strings.TrimSpace(p.ok("keys", "roll", sdk.ID, "--yes"))
 	p.ok("keys", "revoke", sdk.ID, "--yes")
 	as := func(key string) output { return p.cliWith([]string{"INTERLOCK_SDK_KEY=" + key}, "", "usage") }
 	if got := as(rolled); got.code != 0 {
@@ -187,6 +187,8 @@ func TestWrongInputs(t *testing.T) {
 		{"models deploy r --group good --alias a/b", 1, []string{"a/b"}},
 		{"models channel set stable nothing --group good", 1, []string{"nothing"}},
 		{"models key rotate janitor --group good", 2, []string{"client", "trainer"}},
+		{"keys revoke key_any", 1, []string{"--yes"}},
+		{"models undeploy r --group good", 1, []string{"--yes"}},
 		{"models machine pause nobody", 1, []string{"nobody"}},
 		{"tasks submit demo/hello@1", 1, []string{"schemaVersion", "demo/hello"}},
 		{"tasks submit Demo", 1, []string{"lower-case"}},
