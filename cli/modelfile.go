@@ -68,11 +68,15 @@ func loadModelFile(dir string) (modelFile, error) {
 }
 
 // groupRef is how a verb names its group: --group, or the model project in --dir.
-type groupRef struct{ group, dir string }
+type groupRef struct {
+	group, dir string
+	said       string // the group as people call it, once find knows it
+}
 
 // find is the group's name or id, with the session bound to its project.
-func (g groupRef) find(s *session, cwd string) (string, *session, error) {
+func (g *groupRef) find(s *session, cwd string) (string, *session, error) {
 	if g.group != "" {
+		g.said = g.group
 		return g.group, s, nil
 	}
 	dir := g.path(cwd)
@@ -95,10 +99,11 @@ func (g groupRef) find(s *session, cwd string) (string, *session, error) {
 	if m.Project != "" && s.Project() == "" {
 		s = &session{Client: s.WithProject(m.Project), how: s.how}
 	}
+	g.said = m.Name
 	return m.ModelID, s, nil
 }
 
-func (g groupRef) path(cwd string) string {
+func (g *groupRef) path(cwd string) string {
 	if filepath.IsAbs(g.dir) {
 		return filepath.Clean(g.dir)
 	}

@@ -149,8 +149,8 @@ func (a *app) modelsKeyRotateCmd() *cobra.Command {
 		if *asJSON {
 			return a.printJSON(key)
 		}
-		a.handoff(group, []fleet.BootstrapKey{key})
-		a.note("older %s keys of %s enroll no machine any more; enrolled machines are not affected", key.Role, group)
+		a.handoff(ref.said, []fleet.BootstrapKey{key})
+		a.note("older %s keys of %s enroll no machine any more; enrolled machines are not affected", key.Role, ref.said)
 		return nil
 	})
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -173,7 +173,7 @@ func (a *app) channelSetCmd() *cobra.Command {
 		if *asJSON {
 			return a.printJSON(c)
 		}
-		a.say("%s@%s is %s now", group, c.Name, c.Alias)
+		a.say("%s@%s is %s now", ref.said, c.Name, c.Alias)
 		return nil
 	})
 	return cmd
@@ -190,7 +190,7 @@ func (a *app) channelRmCmd() *cobra.Command {
 		if *asJSON {
 			return a.printJSON(c)
 		}
-		a.say("%s@%s is removed; %s goes on under its own name", group, c.Name, c.Alias)
+		a.say("%s@%s is removed; %s goes on under its own name", ref.said, c.Name, c.Alias)
 		return nil
 	})
 	return cmd

@@ -122,7 +122,7 @@ func (a *app) releaseListCmd() *cobra.Command {
 			return a.printJSON(map[string]any{"releases": some(st.Releases)})
 		}
 		if len(st.Releases) == 0 {
-			a.empty("%s has no releases yet: make one with `interlock models release create <name> --file model.gguf --license …`", group)
+			a.empty("%s has no releases yet: make one with `interlock models release create <name> --file model.gguf --license …`", ref.said)
 			return nil
 		}
 		a.releaseTable(st.Releases)

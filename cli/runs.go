@@ -111,9 +111,15 @@ func (a *app) usageCmd() *cobra.Command {
 		}
 		var rows [][]string
 		for _, e := range list.Events {
-			rows = append(rows, []string{stamp(&e.At), e.RunID, e.Route, e.Deployment, string(e.State), total(&e.Usage), e.ID})
+			took := ""
+			if e.DurationMs > 0 {
+				took = brief(time.Duration(e.DurationMs) * time.Millisecond)
+			}
+			rows = append(rows, []string{
+				stamp(&e.At), e.RunID, e.Route, string(e.RoutePolicy), e.Deployment, e.WorkerID, fmt.Sprint(e.Attempt), string(e.State), total(&e.Usage), took, e.ID,
+			})
 		}
-		a.table([]string{"AT", "RUN", "ROUTE", "DEPLOYMENT", "STATE", "TOKENS", "EVENT"}, rows)
+		a.table([]string{"AT", "RUN", "ROUTE", "POLICY", "DEPLOYMENT", "MACHINE", "ATTEMPT", "STATE", "TOKENS", "TOOK", "EVENT"}, rows)
 		a.more(list.Next)
 		return nil
 	})

@@ -38,7 +38,7 @@ func (a *app) serveCmd() *cobra.Command {
 	f.StringVar(&c.TLSCert, "tls-cert", "", "certificate file (PEM)")
 	f.StringVar(&c.TLSKey, "tls-key", "", "key file (PEM)")
 	f.BoolVar(&c.TLSSelfSigned, "tls-self-signed", false, "make an own authority, for a home or lab network; install lines then carry its pin")
-	f.StringSliceVar(&flags.trustedProxies, "trusted-proxies", nil, "proxies whose forwarding headers count, as addresses or prefixes")
+	f.StringSliceVar(&flags.trustedProxies, "trusted-proxies", nil, "proxies whose X-Forwarded-For names the caller in the log, as addresses or prefixes; it changes nothing else")
 	f.StringVar(&c.Assets, "assets", "", "`folder` of programs for machines, as make dist fills it")
 	f.DurationVar(&c.Lease, "lease", tasks.Lease, "how long work stays a worker's without a sign of life; then it is tried elsewhere")
 	f.StringVar(&flags.logLevel, "log-level", "info", "debug, info, warn or error")

@@ -110,7 +110,10 @@ func (f *fakeAPI) runRoutes(mux *http.ServeMux) {
 	}, access.Account, access.SDK)
 	f.handle(mux, "GET /api/usage", func(*http.Request) (any, error) {
 		u := ai.Usage{PromptTokens: 12, CompletionTokens: 5, TotalTokens: 17}
-		return ai.UsageList{Runs: 1, Total: u, Events: []ai.UsageEvent{{ID: "use_1", RunID: "run_good", Route: "ai.self-hosted.tiny", Deployment: "tiny", Usage: u, State: tasks.Succeeded, At: born}}}, nil
+		return ai.UsageList{Runs: 1, Total: u, Events: []ai.UsageEvent{{
+			ID: "use_1", RunID: "run_good", Route: "ai.self-hosted.tiny", RoutePolicy: ai.SelfHostedOnly, Deployment: "tiny", WorkerID: "mac_1", Attempt: 2,
+			Usage: u, DurationMs: 4200, State: tasks.Succeeded, At: born,
+		}}}, nil
 	}, access.Account, access.SDK)
 	mux.HandleFunc("GET /api/ai/runs/{id}/stream", f.stream)
 }
