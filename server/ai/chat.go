@@ -44,8 +44,22 @@ var passed = map[string]func(json.RawMessage) error{
 	"chat_template_kwargs": object,
 }
 
-// ignored are parameters of OpenAI's service that mean nothing to a machine of one's own.
-var ignored = []string{"user", "metadata", "store", "service_tier", "safety_identifier", "prompt_cache_key"}
+// ignored are parameters of OpenAI's service that mean nothing to a machine of one's own, or that only
+// wish for speed or style: the answer is right without them.
+var ignored = []string{
+	"user", "metadata", "store", "service_tier", "safety_identifier", "prompt_cache_key", "prompt_cache_retention",
+	"prompt_cache_options", "verbosity", "prediction",
+}
+
+// refused are parameters of OpenAI's service without which the answer is another one than was asked
+// for, each with the way out.
+var refused = map[string]string{
+	"functions":          "it is deprecated: use tools",
+	"function_call":      "it is deprecated: use tool_choice",
+	"audio":              "leave it out: answers are text",
+	"web_search_options": "leave it out, or offer a search of your own in tools: the machines search nothing",
+	"moderation":         "leave it out, and moderate in the application: nothing is moderated here",
+}
 
 // ParseChat checks a body of /v1/chat/completions. Errors carry the parameter in Field.
 func ParseChat(raw map[string]json.RawMessage) (Chat, Asked, error) {
@@ -79,10 +93,15 @@ func ParseChat(raw map[string]json.RawMessage) (Chat, Asked, error) {
 			if err = integer(1, 1)(v); err != nil {
 				err = fmt.Errorf("is %s; one answer a request is served", v)
 			}
+		case "modalities":
+			err = onlyText(v)
 		default:
 			check, known := passed[name]
 			if !known && slices.Contains(ignored, name) {
 				continue
+			}
+			if hint, ok := refused[name]; ok {
+				return nil, asked, fault.New(fault.Invalid, "parameter %q is not supported", name).WithField(name).WithHint("%s", hint)
 			}
 			if !known {
 				return nil, asked, fault.New(fault.Invalid, "unrecognized parameter %q", name).WithField(name).WithHint("leave it out")

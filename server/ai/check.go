@@ -185,3 +185,16 @@ func content(v json.RawMessage) error {
 	}
 	return nil
 }
+
+func onlyText(v json.RawMessage) error {
+	var kinds []string
+	if err := decode(v, &kinds, "an array of strings"); err != nil {
+		return err
+	}
+	for _, k := range kinds {
+		if k != "text" {
+			return fmt.Errorf("has %q; answers are text", k)
+		}
+	}
+	return nil
+}

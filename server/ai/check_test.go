@@ -56,7 +56,8 @@ func TestTheParametersOfAChat(t *testing.T) {
 		{`{` + hello + `,"parallel_tool_calls":false}`, "", ""},
 		{`{` + hello + `,"user":"x","metadata":{"a":"b"},"store":true,"service_tier":"auto"}`, "", ""},
 		{`{` + hello + `,"tempreature":1}`, "tempreature", "unrecognized"},
-		{`{` + hello + `,"audio":{}}`, "audio", "unrecognized"},
+		{`{` + hello + `,"modalities":["text","audio"]}`, "modalities", "audio"},
+		{`{` + hello + `,"modalities":"text"}`, "modalities", "array"},
 
 		{`{}`, "messages", "missing"},
 		{`{"messages":null}`, "messages", "missing"},
