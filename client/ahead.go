@@ -22,7 +22,7 @@ func hashAhead(ctx context.Context, src io.ReaderAt, size int64) *ahead {
 	go func() {
 		defer close(a.done)
 		h := sha256.New()
-		r := &throttled{ctx: ctx, r: io.NewSectionReader(src, 0, size)}
+		r := io.NewSectionReader(src, 0, size)
 		buf := make([]byte, pieceSize)
 		for a.err == nil {
 			var n int

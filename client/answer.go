@@ -85,7 +85,7 @@ func Transient(err error) bool {
 }
 
 // decode reads a 2xx answer into out.
-func (c *Client) decode(ctx context.Context, resp *http.Response, out any, limit int64) error {
+func (c *Client) decode(ctx context.Context, resp *http.Response, out any) error {
 	if resp.StatusCode == http.StatusNoContent || resp.Request.Method == http.MethodHead {
 		return nil
 	}
@@ -97,13 +97,13 @@ func (c *Client) decode(ctx context.Context, resp *http.Response, out any, limit
 	if !isJSON(resp.Header) {
 		return interposed(resp, c.base)
 	}
-	body, err := io.ReadAll(io.LimitReader(resp.Body, limit+1))
+	body, err := io.ReadAll(io.LimitReader(resp.Body, maxResponse+1))
 	if err != nil {
 		return c.unreachable(ctx, resp.Request.Method, resp.Request.URL.Path, err)
 	}
-	if int64(len(body)) > limit {
-		return fault.New(fault.TooLarge, "the server's answer is larger than the limit of %d bytes", limit).
-			With("limit", limit).WithHint("ask for fewer items at once")
+	if len(body) > maxResponse {
+		return fault.New(fault.TooLarge, "the server's answer is larger than the limit of %d bytes", maxResponse).
+			With("limit", maxResponse).WithHint("ask for fewer items at once")
 	}
 	if err := json.Unmarshal(body, out); err != nil {
 		return fmt.Errorf("decode the answer of %s %s: %w", resp.Request.Method, resp.Request.URL.Path, err)

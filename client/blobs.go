@@ -4,12 +4,10 @@ import (
 	"context"
 	"encoding/hex"
 	"fmt"
-	"io"
 	"net/http"
 	"strings"
 
 	"github.com/dustin/go-humanize"
-	"golang.org/x/time/rate"
 
 	"interlock.sh/fault"
 	"interlock.sh/internal/clock"
@@ -46,8 +44,6 @@ type Transfer struct {
 	// Progress is called from the transferring goroutine with what is safe so far; done goes back
 	// when a transfer has to start over.
 	Progress func(done, total int64)
-	// Limiter bounds the bytes a second; share one between transfers to bound them together.
-	Limiter *rate.Limiter
 	// Tries is how many failures in a row without a new byte are met before giving up; 8 when 0.
 	Tries int
 	// SpaceFloor is what a download leaves free on the disk.
@@ -113,35 +109,6 @@ func (c *Client) blob(digest string) Opener {
 		}
 		return c.Open(ctx, http.MethodGet, blobsPath+digest, opts...)
 	}
-}
-
-// throttled spends a limiter's tokens before bytes are passed on.
-type throttled struct {
-	ctx     context.Context
-	r       io.Reader
-	limiter *rate.Limiter
-	passed  func(n int64)
-}
-
-func (t *throttled) Read(p []byte) (int, error) {
-	if t.limiter != nil {
-		p = p[:min(len(p), max(1, t.limiter.Burst()))]
-	}
-	n, err := t.r.Read(p)
-	if t.limiter != nil && n > 0 {
-		if stop := t.limiter.WaitN(t.ctx, n); stop != nil {
-			return n, stop
-		}
-	}
-	if t.passed != nil {
-		t.passed(int64(n))
-	}
-	return n, err
-}
-
-// NewLimiter bounds transfers to so many bytes a second.
-func NewLimiter(bytesPerSecond int64) *rate.Limiter {
-	return rate.NewLimiter(rate.Limit(bytesPerSecond), int(max(16<<10, min(bytesPerSecond/10, 1<<20))))
 }
 
 func bytesText(n int64) string { return humanize.Bytes(uint64(max(n, 0))) }

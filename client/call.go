@@ -17,31 +17,20 @@ import (
 )
 
 const (
-	defaultTimeout     = 60 * time.Second
-	defaultMaxResponse = 16 << 20
-	requestIDHeader    = "X-Request-Id"
+	defaultTimeout  = 60 * time.Second
+	maxResponse     = 16 << 20 // bytes of an answer that is decoded
+	requestIDHeader = "X-Request-Id"
 )
 
 // CallOption changes one call.
 type CallOption func(*call)
 
 type call struct {
-	query       url.Values
-	header      http.Header
-	retry       bool
-	tries       int
-	timeout     time.Duration
-	maxResponse int64
-	noProject   bool
-}
-
-// WithQuery adds query parameters.
-func WithQuery(q url.Values) CallOption {
-	return func(c *call) {
-		for k, vs := range q {
-			c.query[k] = append(c.query[k], vs...)
-		}
-	}
+	query   url.Values
+	header  http.Header
+	retry   bool
+	tries   int
+	timeout time.Duration
 }
 
 // WithParam adds one query parameter.
@@ -65,18 +54,8 @@ func WithTimeout(d time.Duration) CallOption {
 	return func(c *call) { c.timeout = d }
 }
 
-// WithMaxResponse bounds the answer's body instead of the 16 MiB default.
-func WithMaxResponse(n int64) CallOption {
-	return func(c *call) { c.maxResponse = n }
-}
-
-// WithoutProject leaves out the client's project.
-func WithoutProject() CallOption {
-	return func(c *call) { c.noProject = true }
-}
-
 func newCall(opts []CallOption) *call {
-	c := &call{query: url.Values{}, header: http.Header{}, timeout: defaultTimeout, maxResponse: defaultMaxResponse}
+	c := &call{query: url.Values{}, header: http.Header{}, timeout: defaultTimeout}
 	for _, o := range opts {
 		o(c)
 	}
@@ -109,7 +88,7 @@ func (c *Client) Do(ctx context.Context, method, path string, in, out any, opts 
 			return err
 		}
 		defer resp.Body.Close()
-		return c.decode(try, resp, out, o.maxResponse)
+		return c.decode(try, resp, out)
 	})
 }
 
@@ -125,7 +104,7 @@ func (c *Client) send(ctx context.Context, method, path string, body io.Reader, 
 	for k, v := range o.query {
 		q[k] = v
 	}
-	if c.project != "" && !o.noProject && !q.Has("project") {
+	if c.project != "" && !q.Has("project") {
 		q.Set("project", c.project)
 	}
 	target := c.base + path

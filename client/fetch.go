@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"path/filepath"
 	"time"
@@ -97,8 +98,7 @@ func (d *download) attempt(ctx context.Context) error {
 	if err := d.checkAnswer(resp); err != nil {
 		return err
 	}
-	r := &throttled{ctx: live, r: body, limiter: d.t.Limiter}
-	return d.copy(r)
+	return d.copy(live, body)
 }
 
 // startOver drops the partial, which the source cannot go on with. A source that answers wrongly
@@ -116,7 +116,7 @@ func (d *download) startOver(why *fault.Error) error {
 
 // copy appends what r holds, up to the expected length: of a source that goes on beyond it, the
 // digest says whether the beginning is the file.
-func (d *download) copy(r *throttled) error {
+func (d *download) copy(ctx context.Context, r io.Reader) error {
 	buf := make([]byte, pieceSize)
 	for d.part.size < d.want.Size {
 		n, readErr := r.Read(buf[:min(pieceSize, d.want.Size-d.part.size)])
@@ -130,8 +130,8 @@ func (d *download) copy(r *throttled) error {
 		if n > 0 {
 			d.t.Progress(d.part.size, d.want.Size)
 		}
-		if readErr == nil && r.ctx.Err() != nil {
-			readErr = context.Cause(r.ctx)
+		if readErr == nil && ctx.Err() != nil {
+			readErr = context.Cause(ctx)
 		}
 		if readErr != nil && d.part.size < d.want.Size {
 			var f *fault.Error

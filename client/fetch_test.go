@@ -402,39 +402,3 @@ func TestDownloadRefusesBadReferences(t *testing.T) {
 }
 
 // TestFetchFromURL: another origin's file, resumed under the ETag that it showed.
-func TestFetchFromURL(t *testing.T) {
-	data, want := noise(300_000)
-	s := &source{data: data}
-	_, srv := serve(t, s.ServeHTTP)
-	s.faulty = func(n int, w http.ResponseWriter, r *http.Request, at int) bool {
-		if r.Header.Get("Authorization") != "Bearer hub" {
-			t.Errorf("header = %v", r.Header)
-		}
-		if n == 1 {
-			s.cutAfter(w, 0, 100_000)
-		}
-		if got := r.Header.Get("If-Range"); got != w.Header().Get("ETag") {
-			t.Errorf("If-Range = %q", got)
-		}
-		return false
-	}
-	dst := filepath.Join(t.TempDir(), "file")
-	open := client.URLOpener(srv.Client(), srv.URL+"/m.gguf", http.Header{"Authorization": {"Bearer hub"}})
-	if err := client.Fetch(t.Context(), open, want, dst, client.Transfer{Clock: hasty{clock.System}}); err != nil {
-		t.Fatal(err)
-	}
-	wantFile(t, dst, data)
-}
-
-func TestBandwidthLimit(t *testing.T) {
-	data, want := noise(100_000)
-	c := (&source{data: data}).start(t)
-	limiter := client.NewLimiter(400_000) // 40 kB at once, then 60 kB in 150 ms
-	start := time.Now()
-	if err := c.Download(t.Context(), want, filepath.Join(t.TempDir(), "f"), client.Transfer{Limiter: limiter}); err != nil {
-		t.Fatal(err)
-	}
-	if took := time.Since(start); took < 140*time.Millisecond {
-		t.Errorf("100 kB at 400 kB/s took %s", took)
-	}
-}

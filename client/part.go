@@ -40,8 +40,7 @@ func openPart(ctx context.Context, path string, limit int64) (*part, error) {
 	if err == nil && st.Size() > limit {
 		err = f.Truncate(0)
 	} else if err == nil && st.Size() > 0 {
-		r := &throttled{ctx: ctx, r: f}
-		err = p.rehash(ctx, r)
+		err = p.rehash(ctx, f)
 	}
 	if err != nil {
 		_ = f.Close()

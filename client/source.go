@@ -2,11 +2,9 @@ package client
 
 import (
 	"context"
-	"fmt"
 	"net/http"
 	"regexp"
 	"strconv"
-	"time"
 
 	"interlock.sh/fault"
 )
@@ -14,43 +12,6 @@ import (
 // Opener asks a source for its bytes from offset on. It returns the raw 2xx answer, of which Fetch
 // believes nothing unchecked, or an error; see Transient for those after which Fetch tries again.
 type Opener func(ctx context.Context, offset int64) (*http.Response, error)
-
-// URLOpener opens any https address, as for model files of another origin; header may carry a token.
-// The client's redirect policy and proxies hold.
-func URLOpener(hc *http.Client, url string, header http.Header) Opener {
-	etag := "" // of the first answer: a resumed part must be of the same version
-	return func(ctx context.Context, offset int64) (*http.Response, error) {
-		req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
-		if err != nil {
-			return nil, err
-		}
-		for k, v := range header {
-			req.Header[k] = v
-		}
-		req.Header.Set("Accept-Encoding", "identity")
-		if offset > 0 {
-			req.Header.Set("Range", fmt.Sprintf("bytes=%d-", offset))
-			if etag != "" {
-				req.Header.Set("If-Range", etag)
-			}
-		}
-		resp, err := hc.Do(req)
-		if err != nil {
-			if ctx.Err() != nil {
-				return nil, context.Cause(ctx)
-			}
-			return nil, fault.Wrap(err, fault.Unavailable, "cannot reach %s: %s", req.URL.Host, rootText(err))
-		}
-		if resp.StatusCode < 200 || resp.StatusCode >= 300 {
-			defer resp.Body.Close()
-			return nil, refusal(resp, req.URL.Host, time.Now())
-		}
-		if v := resp.Header.Get("ETag"); len(v) > 1 && v[0] == '"' { // a weak one compares nothing
-			etag = v
-		}
-		return resp, nil
-	}
-}
 
 // checkAnswer makes sure that the answer's first byte is the one at the partial's end.
 func (d *download) checkAnswer(resp *http.Response) error {

@@ -133,11 +133,7 @@ func (u *uploader) step(ctx context.Context) (Ref, bool, error) {
 			return u.ref()
 		}
 	}
-	n := min(u.chunk, u.size-u.up.Offset)
-	if u.t.Limiter != nil { // a chunk that takes minutes is lost whole when its connection breaks
-		n = min(n, max(minChunk, int64(u.t.Limiter.Limit())*20))
-	}
-	return Ref{}, false, u.send(ctx, n)
+	return Ref{}, false, u.send(ctx, min(u.chunk, u.size-u.up.Offset))
 }
 
 func (u *uploader) ref() (Ref, bool, error) {
@@ -181,8 +177,8 @@ func (u *uploader) send(ctx context.Context, n int64) error {
 	offset := u.up.Offset
 	try, cancel := context.WithCancelCause(ctx)
 	sent := int64(0)
-	body := watchIdle(try, cancel, u.t.Clock, uploadIdle, io.NopCloser(&throttled{
-		ctx: try, r: io.NewSectionReader(u.src, offset, n), limiter: u.t.Limiter,
+	body := watchIdle(try, cancel, u.t.Clock, uploadIdle, io.NopCloser(&counted{
+		r:      io.NewSectionReader(u.src, offset, n),
 		passed: func(m int64) { sent += m; u.t.Progress(offset+sent, u.size) },
 	}))
 	defer body.Close()
@@ -203,7 +199,7 @@ func (u *uploader) send(ctx context.Context, n int64) error {
 	var next struct {
 		Offset int64 `json:"offset"`
 	}
-	if err := u.c.decode(try, resp, &next, o.maxResponse); err != nil {
+	if err := u.c.decode(try, resp, &next); err != nil {
 		return err
 	}
 	if next.Offset <= offset || next.Offset > u.size {
@@ -229,4 +225,17 @@ func (u *uploader) finish(ctx context.Context) (Ref, bool, error) {
 		return Ref{}, true, err
 	}
 	return got, err == nil, err
+}
+
+// counted tells how many bytes were read.
+type counted struct {
+	r      io.Reader
+	passed func(n int64)
+}
+
+// Read reads from the source behind it.
+func (c *counted) Read(p []byte) (int, error) {
+	n, err := c.r.Read(p)
+	c.passed(int64(n))
+	return n, err
 }

@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/time/rate"
 	"pgregory.net/rapid"
 
 	"interlock.sh/client"
@@ -276,6 +277,23 @@ func TestAnswerOfFinishIsLost(t *testing.T) {
 	}
 }
 
+// slowBody is the body of a request that comes over a slow network.
+type slowBody struct {
+	io.ReadCloser
+	ctx  context.Context
+	rate *rate.Limiter
+}
+
+func (b slowBody) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p[:min(len(p), b.rate.Burst())])
+	if n > 0 {
+		if late := b.rate.WaitN(b.ctx, n); late != nil {
+			return n, late
+		}
+	}
+	return n, err
+}
+
 // TestKnownBytesAreNotSent: the digest of a large file is only known while it is being sent.
 func TestKnownBytesAreNotSent(t *testing.T) {
 	dir := t.TempDir()
@@ -284,9 +302,12 @@ func TestKnownBytesAreNotSent(t *testing.T) {
 	if _, err := s.PutBytes(t.Context(), data); err != nil {
 		t.Fatal(err)
 	}
-	c := newClient(t, serve(t, routes(s)).URL)
+	slow := rate.NewLimiter(16<<20, 1<<20) // enough for the hash to overtake
+	c := newClient(t, serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		r.Body = slowBody{r.Body, r.Context(), slow}
+		routes(s).ServeHTTP(w, r)
+	})).URL)
 	tr := client.Transfer{}
-	tr.Limiter = client.NewLimiter(16 << 20) // slow enough for the hash to overtake
 	sent := int64(0)
 	tr.Progress = func(done, total int64) {
 		if done < total {
