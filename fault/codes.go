@@ -10,21 +10,22 @@ func (c Code) Error() string { return string(c) }
 
 // The codes. Those with an upper-case literal in the specification keep it.
 const (
-	Invalid         Code = "INVALID"          // the request breaks a rule; Field names where
-	Malformed       Code = "MALFORMED"        // the body is no JSON, or a field has the wrong type
-	Unauthenticated Code = "UNAUTHENTICATED"  // no credential, or one that is not known
-	Revoked         Code = "REVOKED"          // the credential was revoked
-	ScopeDenied     Code = "SCOPE_DENIED"     // the credential is for another role or another owner
-	NotFound        Code = "NOT_FOUND"        // nothing of that name that the caller may see
-	Conflict        Code = "CONFLICT"         // the state forbids it
-	TooLarge        Code = "TOO_LARGE"        // a size limit; Details has limit and size in bytes
-	ResultTooLarge  Code = "RESULT_TOO_LARGE" // a task result above the inline limit
-	RateLimited     Code = "RATE_LIMITED"     // Details has retryAfterSeconds
-	QueueFull       Code = "QUEUE_FULL"       // a bounded queue; Details has limit and retryAfterSeconds
-	Internal        Code = "INTERNAL"         // our fault; the cause is in the log
-	Unavailable     Code = "UNAVAILABLE"      // draining or starting; try again
-	Unknown         Code = "OUTCOME_UNKNOWN"  // the commit failed and may or may not have happened
-	DiskFull        Code = "DISK_FULL"        // needs and has, in Details
+	Invalid         Code = "INVALID"            // the request breaks a rule; Field names where
+	Malformed       Code = "MALFORMED"          // the body is no JSON, or a field has the wrong type
+	Unauthenticated Code = "UNAUTHENTICATED"    // no credential, or one that is not known
+	Revoked         Code = "REVOKED"            // the credential was revoked
+	ScopeDenied     Code = "SCOPE_DENIED"       // the credential is for another role or another owner
+	NotFound        Code = "NOT_FOUND"          // nothing of that name that the caller may see
+	WrongMethod     Code = "METHOD_NOT_ALLOWED" // the path takes other methods; the Allow header has them
+	Conflict        Code = "CONFLICT"           // the state forbids it
+	TooLarge        Code = "TOO_LARGE"          // a size limit; Details has limit and size in bytes
+	ResultTooLarge  Code = "RESULT_TOO_LARGE"   // a task result above the inline limit
+	RateLimited     Code = "RATE_LIMITED"       // Details has retryAfterSeconds
+	QueueFull       Code = "QUEUE_FULL"         // a bounded queue; Details has limit and retryAfterSeconds
+	Internal        Code = "INTERNAL"           // our fault; the cause is in the log
+	Unavailable     Code = "UNAVAILABLE"        // draining or starting; try again
+	Unknown         Code = "OUTCOME_UNKNOWN"    // the commit failed and may or may not have happened
+	DiskFull        Code = "DISK_FULL"          // needs and has, in Details
 
 	StaleAttempt        Code = "STALE_ATTEMPT"                // the attempt's lease or fence was replaced
 	IdempotencyConflict Code = "IDEMPOTENCY_CONFLICT"         // the key was used with another request
@@ -45,7 +46,8 @@ var statuses = map[Code]int{
 	Unauthenticated: http.StatusUnauthorized, Revoked: http.StatusUnauthorized,
 	ScopeDenied: http.StatusForbidden,
 	NotFound:    http.StatusNotFound, ChecksumUnknown: http.StatusNotFound,
-	Conflict: http.StatusConflict, StaleAttempt: http.StatusConflict, IdempotencyConflict: http.StatusConflict,
+	WrongMethod: http.StatusMethodNotAllowed,
+	Conflict:    http.StatusConflict, StaleAttempt: http.StatusConflict, IdempotencyConflict: http.StatusConflict,
 	NoEligibleWorker: http.StatusConflict, ManagedNotSet: http.StatusConflict, ReleaseConflict: http.StatusConflict,
 	AliasTaken: http.StatusConflict, StreamGap: http.StatusConflict,
 	TooLarge: http.StatusRequestEntityTooLarge, ResultTooLarge: http.StatusRequestEntityTooLarge,
@@ -73,6 +75,8 @@ func ForStatus(status int) Code {
 		return ScopeDenied
 	case http.StatusNotFound:
 		return NotFound
+	case http.StatusMethodNotAllowed:
+		return WrongMethod
 	case http.StatusConflict:
 		return Conflict
 	case http.StatusRequestEntityTooLarge:

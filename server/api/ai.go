@@ -163,6 +163,9 @@ func sendPiece(s *stream, p serverai.Piece) error {
 		return s.event(id, ai.StreamEnd, ai.StreamEvent{Run: &p.Run, Attempt: p.Attempt, Offset: p.Offset})
 	}
 	text, more := serverai.Text(p.Chunk)
+	if text == "" && !more {
+		return nil // it only says who speaks
+	}
 	ev := ai.StreamEvent{Attempt: p.Attempt, Offset: p.Offset, Text: text}
 	if more {
 		ev.Chunk = &p.Chunk

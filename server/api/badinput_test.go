@@ -129,7 +129,7 @@ func TestBadInput(t *testing.T) {
 		{"negative size", "account", "POST", "/api/blobs/uploads", `{"size":-3}`, fault.Invalid, "size", "-3"},
 		{"no size", "account", "POST", "/api/blobs/uploads", `{}`, fault.Invalid, "size", ""},
 		{"unknown path", "account", "GET", "/api/nothing", nil, fault.NotFound, "", "/openapi.json"},
-		{"unknown method", "account", "PATCH", "/api/tasks", `{}`, fault.NotFound, "", "PATCH"},
+		{"unknown method", "account", "PATCH", "/api/tasks", `{}`, fault.WrongMethod, "", "PATCH"},
 		{"asset outside the folder", "none", "GET", "/assets/..%2Fsecret", nil, fault.NotFound, "", ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -12,6 +12,7 @@ import (
 	"sync"
 
 	"github.com/danielgtaylor/huma/v2"
+	"github.com/danielgtaylor/huma/v2/validation"
 
 	"interlock.sh/fault"
 )
@@ -109,10 +110,6 @@ func tooLarge(size, limit int64) error {
 	return e.WithHint("send less, or upload large bytes as a file and pass its hash")
 }
 
-func unknownRoute(r *http.Request) error {
-	return fault.New(fault.NotFound, "there is no %s %s", r.Method, r.URL.Path).WithHint("the API is described at /openapi.json")
-}
-
 // fromDetail words one finding of huma's: which field, and what is wrong with it.
 func fromDetail(d *huma.ErrorDetail) *fault.Error {
 	field, inBody := strings.CutPrefix(d.Location, "body")
@@ -122,6 +119,9 @@ func fromDetail(d *huma.ErrorDetail) *fault.Error {
 	if m := humaMissing.FindStringSubmatch(d.Message); m != nil {
 		name := strings.TrimPrefix(field+"."+m[1], ".")
 		return fault.New(fault.Malformed, "%s is missing", name).WithField(name)
+	}
+	if d.Message == validation.MsgUnexpectedProperty {
+		return fault.New(fault.Invalid, "unknown field %q", field).WithField(field).WithHint("the fields of this call are described at /openapi.json")
 	}
 	if field == "" && strings.HasPrefix(d.Message, "the body ") { // our own decoder's words
 		return fault.New(fault.Malformed, "%s", d.Message).WithField("body")

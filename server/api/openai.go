@@ -7,6 +7,7 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
+	"slices"
 
 	"interlock.sh/ai"
 	"interlock.sh/fault"
@@ -51,26 +52,52 @@ func inOpenAI(e *fault.Error) openaiError {
 	return out
 }
 
-func (a *API) openaiModels(w http.ResponseWriter, r *http.Request) error {
+// openaiModel is a model that is served now, in OpenAI's shape.
+type openaiModel struct {
+	ID      string `json:"id" doc:"a deployment alias, or group@channel"`
+	Object  string `json:"object"`
+	Created int64  `json:"created" doc:"seconds since 1970"`
+	OwnedBy string `json:"owned_by" doc:"the model group"`
+}
+
+type openaiModelList struct {
+	Object string        `json:"object"`
+	Data   []openaiModel `json:"data"`
+}
+
+func (a *API) servedModels(r *http.Request) ([]openaiModel, error) {
 	project, err := a.project(r.Context(), r.URL.Query().Get("project"))
 	if err != nil {
-		return err
+		return nil, err
 	}
 	served, err := a.AI.Served(r.Context(), project)
+	list := []openaiModel{}
+	for _, m := range served {
+		list = append(list, openaiModel{ID: m.Name, Object: "model", Created: m.Created, OwnedBy: m.Group})
+	}
+	return list, err
+}
+
+func (a *API) openaiModels(w http.ResponseWriter, r *http.Request) error {
+	list, err := a.servedModels(r)
 	if err != nil {
 		return err
 	}
-	type model struct {
-		ID      string `json:"id"`
-		Object  string `json:"object"`
-		Created int64  `json:"created"`
-		OwnedBy string `json:"owned_by"`
+	writeJSON(w, http.StatusOK, openaiModelList{Object: "list", Data: list})
+	return nil
+}
+
+func (a *API) openaiModel(w http.ResponseWriter, r *http.Request) error {
+	list, err := a.servedModels(r)
+	if err != nil {
+		return err
 	}
-	list := []model{}
-	for _, m := range served {
-		list = append(list, model{ID: m.Name, Object: "model", Created: m.Created, OwnedBy: m.Group})
+	id := r.PathValue("id")
+	i := slices.IndexFunc(list, func(m openaiModel) bool { return m.ID == id })
+	if i < 0 {
+		return fault.New(fault.NotFound, "no machine serves a model %q now", id).WithField("model").WithHint("GET /v1/models lists what is served")
 	}
-	writeJSON(w, http.StatusOK, map[string]any{"object": "list", "data": list})
+	writeJSON(w, http.StatusOK, list[i])
 	return nil
 }
 

@@ -313,6 +313,10 @@ func TestOpenAIErrors(t *testing.T) {
 		{"sdk", "POST", "/v1/chat/completions", `{"model":"tiny","temperature":9,"messages":[{"role":"user","content":"hi"}]}`, 400, "invalid_request_error", string(fault.Invalid), "temperature"},
 		{"sdk", "POST", "/v1/chat/completions", `{"model":`, 400, "invalid_request_error", string(fault.Malformed), "body"},
 		{"sdk", "POST", "/v1/chat/completions", `[]`, 400, "invalid_request_error", string(fault.Malformed), "body"},
+		{"sdk", "GET", "/v1/models/gpt-9", "", 404, "invalid_request_error", "model_not_found", "model"},
+		{"sdk", "GET", "/v1/models/", "", 404, "invalid_request_error", "model_not_found", "model"},
+		{"sdk", "GET", "/v1/models/tiny/", "", 404, "invalid_request_error", "model_not_found", "model"},
+		{"sdk", "GET", "/v1/chat/completions", "", 405, "invalid_request_error", string(fault.WrongMethod), ""},
 		{"sdk", "POST", "/v1/embeddings", `{}`, 404, "invalid_request_error", string(fault.NotFound), ""},
 	} {
 		got := w.call(c.method, c.path, w.creds[c.as], c.body)

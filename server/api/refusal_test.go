@@ -78,11 +78,12 @@ var allowed = map[string]string{
 	"GET /api/ai/runs/{run}/stream":                         "account sdk",
 	"GET /api/usage":                                        "account sdk",
 	"GET /v1/models":                                        "account sdk",
+	"GET /v1/models/{id...}":                                "account sdk",
 	"POST /v1/chat/completions":                             "account sdk",
 	"GET /api/events":                                       "account sdk task-producer",
 }
 
-var param = regexp.MustCompile(`\{(\w+)\}`)
+var param = regexp.MustCompile(`\{([\w.]+)\}`)
 
 // fill puts values into a route's path; what has none is "nothing".
 func fill(path string, values map[string]string) string {

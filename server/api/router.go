@@ -15,6 +15,7 @@ import (
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
 
 	"interlock.sh/access"
+	"interlock.sh/fault"
 	"interlock.sh/internal/clock"
 	"interlock.sh/server/auth"
 )
@@ -78,7 +79,7 @@ func New(info Info, parts Parts) *API {
 	for _, r := range a.list {
 		r.serve(a, r)
 	}
-	a.mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) { a.fail(w, r, unknownRoute(r)) })
+	a.mux.HandleFunc("/", a.unknownRoute)
 	return a
 }
 
@@ -104,6 +105,25 @@ func (g guarded) HandleFunc(pattern string, h func(http.ResponseWriter, *http.Re
 }
 
 func (g guarded) ServeHTTP(w http.ResponseWriter, r *http.Request) { g.a.mux.ServeHTTP(w, r) }
+
+// unknownRoute answers what no route takes: 405 where the path has other methods, else 404.
+func (a *API) unknownRoute(w http.ResponseWriter, r *http.Request) {
+	var allow []string
+	for _, method := range []string{http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodDelete} {
+		other := *r
+		other.Method = method
+		if _, pattern := a.mux.Handler(&other); pattern != "/" {
+			allow = append(allow, method)
+		}
+	}
+	if len(allow) == 0 {
+		a.fail(w, r, fault.New(fault.NotFound, "there is no %s %s", r.Method, r.URL.Path).WithHint("the API is described at /openapi.json"))
+		return
+	}
+	methods := strings.Join(allow, ", ")
+	w.Header().Set("Allow", methods)
+	a.fail(w, r, fault.New(fault.WrongMethod, "%s takes %s, not %s", r.URL.Path, methods, r.Method).WithHint("the API is described at /openapi.json"))
+}
 
 // operation documents a handler and serves it through huma.
 func operation[I, O any](summary string, handle func(ctx context.Context, in *I) (*O, error)) server {

@@ -98,6 +98,30 @@ func TestWhoCalls(t *testing.T) {
 	}
 }
 
+// A path that has other methods says which; one that is not there says that.
+func TestAWrongMethod(t *testing.T) {
+	a, _ := bare(t)
+	for _, c := range []struct {
+		method, path string
+		status       int
+		code         fault.Code
+		allow        string
+	}{
+		{"GET", "/api/login", 405, fault.WrongMethod, "POST"},
+		{"PATCH", "/api/tasks", 405, fault.WrongMethod, "GET, HEAD, POST"},
+		{"OPTIONS", "/api/blobs/uploads/x", 405, fault.WrongMethod, "GET, HEAD, PUT, DELETE"},
+		{"GET", "/api/nothing", 404, fault.NotFound, ""},
+		{"POST", "/", 404, fault.NotFound, ""},
+	} {
+		rec := httptest.NewRecorder()
+		a.ServeHTTP(rec, httptest.NewRequest(c.method, c.path, nil))
+		var body struct{ Error fault.Error }
+		if err := json.Unmarshal(rec.Body.Bytes(), &body); err != nil || rec.Code != c.status || body.Error.Code != c.code || rec.Header().Get("Allow") != c.allow {
+			t.Errorf("%s %s: %d, Allow %q, %s", c.method, c.path, rec.Code, rec.Header().Get("Allow"), rec.Body)
+		}
+	}
+}
+
 func TestRequestIDs(t *testing.T) {
 	for id, kept := range map[string]bool{"abc-123": true, "": false, strings.Repeat("x", 65): false, "a b": false, "a\tb": false, "ü": false} {
 		r := httptest.NewRequest("GET", "/", nil)

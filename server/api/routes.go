@@ -96,6 +96,7 @@ func (a *API) routes() []route {
 		{"GET", "/api/ai/runs/{run}/stream", callers, plain("A run's answer as it comes in", a.streams(a.streamRun))},
 		{"GET", "/api/usage", callers, operation("Usage events with totals", a.usage)},
 		{"GET", "/v1/models", callers, plain("Models served now, in OpenAI's shape", a.openaiModels)},
+		{"GET", "/v1/models/{id...}", callers, plain("One model that is served now, in OpenAI's shape", a.openaiModel)},
 		{"POST", "/v1/chat/completions", callers.upTo(ai.MaxBody), plain("Chat completion, in OpenAI's shape", a.holds(a.openaiChat))},
 
 		{"GET", "/api/events", watchers, plain("Hints at what changed in a project", a.streams(a.projectEvents))},

@@ -2,6 +2,7 @@ package api_test
 
 import (
 	"encoding/json"
+	"net/url"
 	"slices"
 	"strings"
 	"testing"
@@ -194,6 +195,13 @@ func TestNamesOfModels(t *testing.T) {
 			t.Errorf("%+v", m)
 		}
 		names = append(names, m.ID)
+		// One by its name, as OpenAI's clients escape it, and as a person types it.
+		for _, path := range []string{url.PathEscape(m.ID), (&url.URL{Path: m.ID}).EscapedPath()} {
+			one := w.call("GET", "/v1/models/"+path, w.creds["sdk"], nil)
+			if one.status != 200 || !strings.Contains(got.body, strings.TrimSpace(one.body)) || !strings.Contains(one.body, m.ID) {
+				t.Errorf("%s: %d %s", path, one.status, one.body)
+			}
+		}
 	}
 	if want := []string{"Garage models@stable", "odd", "team@home / Ü@stable", "tiny"}; !slices.Equal(names, want) {
 		t.Errorf("models %q", names)

@@ -269,3 +269,17 @@ func TestProjectHints(t *testing.T) {
 	w.task()
 	until("tasks")
 }
+
+// The chunk that only says who speaks is no event: a reader has nothing to show for it.
+func TestAStreamHasNoEmptyDeltas(t *testing.T) {
+	w := newWorld(t)
+	r := w.watch(w.run("hi"), "")
+	r.want("hello queued")
+	a := w.machine.Begin(w.machine.Take())
+	role := `{"delta":{"role":"assistant","content":null}}` + "\n"
+	a.Raw(role)
+	a.Say("one")
+	r.want(fmt.Sprintf("delta 1@%d one", len(role)))
+	a.Finish(1)
+	r.want("end succeeded", "EOF")
+}
