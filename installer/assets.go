@@ -20,10 +20,6 @@ const ScriptName = "install-model-host.sh"
 //go:embed install-model-host.sh
 var script []byte
 
-// Script is the install script. It is the same for every control plane: the line that runs it carries
-// the address.
-func Script() []byte { return bytes.Clone(script) }
-
 // Asset is one open file, ready for http.ServeContent. Whoever opened it closes it.
 type Asset struct {
 	io.ReadSeekCloser

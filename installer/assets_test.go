@@ -70,7 +70,7 @@ func TestBuildManifestRefuses(t *testing.T) {
 
 func TestOpenAsset(t *testing.T) {
 	dir := folder(t, map[string]string{"interlock-linux-amd64": "abc"})
-	for name, want := range map[string]string{"interlock-linux-amd64": "abc", ScriptName: string(Script())} {
+	for name, want := range map[string]string{"interlock-linux-amd64": "abc", ScriptName: string(script)} {
 		a, err := OpenAsset(dir, name)
 		if err != nil {
 			t.Fatal(err)

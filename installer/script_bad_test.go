@@ -235,7 +235,7 @@ func TestScriptCleansUpWhenItIsStopped(t *testing.T) {
 				close(began)
 				<-r.Context().Done()
 			}
-			cmd := h.command(Script(), "--url", p.URL, "--group", "g", "--role", "client")
+			cmd := h.command(script, "--url", p.URL, "--group", "g", "--role", "client")
 			cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 			if err := cmd.Start(); err != nil {
 				t.Fatal(err)
@@ -258,7 +258,7 @@ func TestScriptCleansUpWhenItIsStopped(t *testing.T) {
 // broken connection does.
 func TestScriptCutShortRunsNothing(t *testing.T) {
 	p := newPlane(t, false, thisPlatform())
-	text := Script()
+	text := script
 	cuts := []int{}
 	for n := 0; n < len(text); n += 200 {
 		cuts = append(cuts, n)

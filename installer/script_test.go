@@ -170,7 +170,7 @@ func (h *host) command(text []byte, args ...string) *exec.Cmd {
 // run runs the whole script and returns what it printed and whether it ended well.
 func (h *host) run(t *testing.T, args ...string) (string, bool) {
 	t.Helper()
-	out, err := h.command(Script(), args...).CombinedOutput()
+	out, err := h.command(script, args...).CombinedOutput()
 	return string(out), err == nil
 }
 

@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"interlock.sh/fault"
-	"interlock.sh/internal/atomicfile"
 )
 
 // Spec is what one server is asked to be.
@@ -15,7 +14,7 @@ type Spec struct {
 	Alias         string // the name it answers to in /v1/models
 	Port          int    // on 127.0.0.1
 	APIKey        string // random, from ident.Secret
-	APIKeyFile    string // the 0600 file that holds APIKey, see WriteKeyFile
+	APIKeyFile    string // the 0600 file that holds APIKey
 	ContextLength int    // tokens a slot
 	Slots         int    // requests at once
 	Threads       int    // 0: llama-server's own default, except on small machines, see Args
@@ -145,9 +144,4 @@ func cleanEnv(base []string) []string {
 		env = append(env, kv)
 	}
 	return env
-}
-
-// WriteKeyFile writes the key for --api-key-file, readable by its owner alone.
-func WriteKeyFile(path, key string) error {
-	return atomicfile.Write(path, []byte(key+"\n"), 0o600)
 }

@@ -2,8 +2,6 @@ package llama
 
 import (
 	"errors"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -112,16 +110,5 @@ func TestExtraArgumentsThatAreNotTheirs(t *testing.T) {
 	}
 	if err := CheckExtra([]string{"-ctk", "q8_0", "--flash-attn", "on", "--spec-default", "--temp", "-1"}); err != nil {
 		t.Errorf("arguments of the deployment were refused: %v", err)
-	}
-}
-
-func TestWriteKeyFileIsPrivate(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "key")
-	if err := WriteKeyFile(path, "k-123"); err != nil {
-		t.Fatal(err)
-	}
-	st, err := os.Stat(path)
-	if err != nil || st.Mode().Perm() != 0o600 {
-		t.Errorf("mode %v, %v; want 0600", st.Mode().Perm(), err)
 	}
 }

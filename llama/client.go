@@ -8,7 +8,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -49,9 +48,6 @@ func NewClient(base, key string) *Client {
 	}
 	return c
 }
-
-// LocalURL is the base URL of a server on a port of this machine.
-func LocalURL(port int) string { return "http://" + net.JoinHostPort(Host, strconv.Itoa(port)) }
 
 // errClosed is what every request gets after CloseStreams.
 var errClosed = fault.New(fault.Unavailable, "the model server is being stopped")

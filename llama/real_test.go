@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -79,14 +80,14 @@ func start(t *testing.T, model string, change func(*llama.Spec)) *server {
 		APIKey: ident.Secret("llama_"), APIKeyFile: filepath.Join(t.TempDir(), "key"),
 	}
 	change(&s)
-	if err := llama.WriteKeyFile(s.APIKeyFile, s.APIKey); err != nil {
+	if err := os.WriteFile(s.APIKeyFile, []byte(s.APIKey+"\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	args, err := llama.Args(bin, s)
 	if err != nil {
 		t.Fatal(err)
 	}
-	srv := &server{spec: s, c: llama.NewClient(llama.LocalURL(s.Port), s.APIKey), log: &logBuffer{}, done: make(chan struct{})}
+	srv := &server{spec: s, c: llama.NewClient(localURL(s.Port), s.APIKey), log: &logBuffer{}, done: make(chan struct{})}
 	srv.cmd = exec.Command(bin.Path, args...)
 	srv.cmd.Env = llama.Env(bin, s, os.Environ())
 	srv.cmd.Stdout, srv.cmd.Stderr = srv.log, srv.log
@@ -241,7 +242,7 @@ func TestRealServerOfSomeoneElseIsForeign(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := start(t, model, change)
 			s.awaitOK(t)
-			ours := llama.NewClient(llama.LocalURL(s.spec.Port), ident.Secret("ours_"))
+			ours := llama.NewClient(localURL(s.spec.Port), ident.Secret("ours_"))
 			defer ours.CloseStreams()
 			state, err := ours.Health(t.Context())
 			if state != llama.Foreign || !errors.Is(err, fault.Conflict) {
@@ -342,3 +343,5 @@ func TestRealModelHeader(t *testing.T) {
 		t.Errorf("cache of %d bytes, want %d", n.KVBytes, want)
 	}
 }
+
+func localURL(port int) string { return "http://" + net.JoinHostPort(llama.Host, strconv.Itoa(port)) }

@@ -123,9 +123,6 @@ func (c *Child) Watch(ctx context.Context) <-chan Status {
 // Tail is the last n lines (at most 200) that the newest process wrote.
 func (c *Child) Tail(n int) []string { return c.out.tail(n) }
 
-// LogFiles are the files of its output, the newer first. They may be missing.
-func (c *Child) LogFiles() []string { return []string{c.out.path, c.out.path + ".1"} }
-
 // ask hands a request to the owner and returns when it has been dealt with; at once when the child is
 // closed.
 func (c *Child) ask(f func(*owner)) {

@@ -45,7 +45,7 @@ func TestAnyBatchEqualsTheModel(t *testing.T) {
 				case "duplicate":
 					wants[i] = errDuplicate
 					fn = func(tx *Tx) error {
-						if err := errors.Join(insert(id)(tx), insert(id)(tx)); IsUnique(err) {
+						if err := errors.Join(insert(id)(tx), insert(id)(tx)); isUnique(err) {
 							return errDuplicate
 						}
 						return nil

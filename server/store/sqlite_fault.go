@@ -14,13 +14,6 @@ import (
 	"interlock.sh/fault"
 )
 
-// IsUnique tells whether err is the violation of a PRIMARY KEY or UNIQUE constraint.
-func IsUnique(err error) bool {
-	code := resultCode(err)
-	return code == sqlite3.SQLITE_CONSTRAINT_UNIQUE || code == sqlite3.SQLITE_CONSTRAINT_PRIMARYKEY ||
-		code == sqlite3.SQLITE_CONSTRAINT_ROWID
-}
-
 // resultCode is SQLite's extended result code in err, or 0.
 func resultCode(err error) int {
 	var e *sqlite.Error

@@ -12,6 +12,8 @@ import (
 	"strings"
 	"testing"
 
+	sqlite3 "modernc.org/sqlite/lib"
+
 	"interlock.sh/fault"
 	"interlock.sh/internal/clock"
 )
@@ -382,7 +384,7 @@ func TestATxRefusesWhatPostgresWould(t *testing.T) {
 		if err := tx.QueryRow("SELECT 1 FROM items WHERE id = $1", 2).Scan(&n); !errors.Is(err, sql.ErrNoRows) {
 			t.Errorf("no row: %v", err)
 		}
-		if err := insert(1)(tx); !IsUnique(err) {
+		if err := insert(1)(tx); !isUnique(err) {
 			t.Errorf("a second id 1: %v", err)
 		}
 		tx.QueryRow("SELECT 1") // never scanned: the engine closes it
@@ -435,4 +437,10 @@ func TestFilesAreForTheirOwnerOnly(t *testing.T) {
 	if want := []string{fileName, fileName + "-shm", fileName + "-wal", lockName}; !slices.Equal(names, want) {
 		t.Errorf("the folder holds %q", names)
 	}
+}
+
+// isUnique tells whether err is the violation of a PRIMARY KEY or UNIQUE constraint.
+func isUnique(err error) bool {
+	code := resultCode(err)
+	return code == sqlite3.SQLITE_CONSTRAINT_UNIQUE || code == sqlite3.SQLITE_CONSTRAINT_PRIMARYKEY || code == sqlite3.SQLITE_CONSTRAINT_ROWID
 }

@@ -169,21 +169,6 @@ func scanEntry(row store.Scanner) (tasks.Entry, error) {
 	return e, err
 }
 
-// Counts is how many tasks of a project stand in each state; absent states have none.
-func (s *Service) Counts(ctx context.Context, project string) (map[tasks.State]int64, error) {
-	rows, err := s.db.Query(ctx, "SELECT state, COUNT(*) FROM tasks WHERE project = $1 GROUP BY state", project)
-	type count struct {
-		state tasks.State
-		n     int64
-	}
-	counts, err := store.All(rows, err, func(row store.Scanner) (c count, err error) { return c, row.Scan(&c.state, &c.n) })
-	all := map[tasks.State]int64{}
-	for _, c := range counts {
-		all[c.state] = c.n
-	}
-	return all, wrap("count tasks", err)
-}
-
 // Queued is how many tasks of one type and pool wait for a worker. Pass a Tx to bound a queue in the
 // commit that adds to it.
 func Queued(q store.Querier, project, typ string, version int, pool string) (int, error) {

@@ -93,32 +93,11 @@ func (t *Table) Selected() (Row, bool) {
 	return t.rows[t.at], true
 }
 
-// Select chooses the row with an id, if it is there.
-func (t *Table) Select(id string) {
-	for i, r := range t.rows {
-		if r.ID == id {
-			t.at = i
-			return
-		}
-	}
-}
-
 // Move moves the choice by n rows, within the table.
 func (t *Table) Move(n int) { t.at = max(0, min(t.at+n, len(t.rows)-1)) }
 
 // Page moves the choice by n screens.
 func (t *Table) Page(n int) { t.Move(n * max(t.shown-1, 1)) }
-
-// Shows reports whether the column with this title has room in w cells.
-func (t *Table) Shows(title string, w int) bool {
-	fit := t.fit(w)
-	for i, c := range t.Columns {
-		if c.Title == title {
-			return fit[i] > 0
-		}
-	}
-	return false
-}
 
 // View draws head and rows in exactly w × h cells.
 func (t *Table) View(w, h int) string {

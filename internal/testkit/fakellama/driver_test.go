@@ -2,7 +2,10 @@ package fakellama
 
 import (
 	"context"
+	"net"
+	"os"
 	"path/filepath"
+	"strconv"
 	"testing"
 
 	"interlock.sh/llama"
@@ -21,7 +24,7 @@ func TestOurDriverTakesItForReal(t *testing.T) {
 		t.Errorf("described as %+v", bin)
 	}
 	key := filepath.Join(t.TempDir(), "key")
-	if err := llama.WriteKeyFile(key, "sesame"); err != nil {
+	if err := os.WriteFile(key, []byte("sesame\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	spec := llama.Spec{
@@ -35,7 +38,7 @@ func TestOurDriverTakesItForReal(t *testing.T) {
 	s.await(200)
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	c := llama.NewClient(llama.LocalURL(spec.Port), "sesame")
+	c := llama.NewClient("http://"+net.JoinHostPort(llama.Host, strconv.Itoa(spec.Port)), "sesame")
 	defer c.CloseStreams()
 	if state, err := c.Health(ctx); state != llama.OK {
 		t.Fatalf("health %v, %v", state, err)

@@ -13,6 +13,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"time"
 
@@ -103,12 +104,12 @@ func prepare(dir string) (llama.Spec, error) {
 		Model: model, Alias: "tiny", Port: port, ContextLength: 256, Slots: 1, Threads: 1,
 		APIKey: ident.Secret("probe_"), APIKeyFile: filepath.Join(dir, "key"),
 	}
-	return spec, llama.WriteKeyFile(spec.APIKeyFile, spec.APIKey)
+	return spec, os.WriteFile(spec.APIKeyFile, []byte(spec.APIKey+"\n"), 0o600)
 }
 
 // ask waits for the server and has it compute a token.
 func ask(ctx context.Context, spec llama.Spec) error {
-	c := llama.NewClient(llama.LocalURL(spec.Port), spec.APIKey)
+	c := llama.NewClient("http://"+net.JoinHostPort(llama.Host, strconv.Itoa(spec.Port)), spec.APIKey)
 	for {
 		state, err := c.Health(ctx)
 		switch state {
