@@ -172,6 +172,7 @@ func exactly(n int) cobra.PositionalArgs {
 
 type usageError struct{ text string }
 
+// Error says what is wrong with the command line.
 func (e *usageError) Error() string { return e.text }
 
 func usage(format string, args ...any) error { return &usageError{fmt.Sprintf(format, args...)} }
@@ -179,6 +180,7 @@ func usage(format string, args ...any) error { return &usageError{fmt.Sprintf(fo
 // exit ends a command with a code after everything was said already.
 type exit struct{ code int }
 
+// Error names the code; nobody is shown it.
 func (e *exit) Error() string { return fmt.Sprintf("exit %d", e.code) }
 
 // printError says what went wrong, and under it the way out.
@@ -206,6 +208,7 @@ type watched struct {
 	err error
 }
 
+// Write passes on and keeps the first error.
 func (w *watched) Write(p []byte) (int, error) {
 	n, err := w.Writer.Write(p)
 	if w.err == nil {

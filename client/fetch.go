@@ -205,7 +205,10 @@ func (d *download) full(cause error, free int64) error {
 // finalError is an answer that another try would only get again.
 type finalError struct{ fault *fault.Error }
 
+// Error is the text of the answer.
 func (e *finalError) Error() string { return e.fault.Error() }
+
+// Unwrap is the cause.
 func (e *finalError) Unwrap() error { return e.fault }
 
 func retryable(err error) bool {

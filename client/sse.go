@@ -191,7 +191,10 @@ var errEnded = errors.New("the server ended the stream for good")
 
 type fnError struct{ err error }
 
+// Error is the text of what the caller returned.
 func (e *fnError) Error() string { return e.err.Error() }
+
+// Unwrap is the cause.
 func (e *fnError) Unwrap() error { return e.err }
 
 func (c *Client) followOnce(ctx context.Context, path string, lastID *string, back *retry.Backoff,

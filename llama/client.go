@@ -75,6 +75,7 @@ type tracked struct {
 	owner *Client
 }
 
+// Read notes that the server was heard.
 func (t *tracked) Read(p []byte) (int, error) {
 	n, err := t.Conn.Read(p)
 	if n > 0 {
@@ -83,6 +84,7 @@ func (t *tracked) Read(p []byte) (int, error) {
 	return n, err
 }
 
+// Close forgets the connection and ends it.
 func (t *tracked) Close() error {
 	t.owner.mu.Lock()
 	delete(t.owner.conns, t)
@@ -128,6 +130,7 @@ type stream struct {
 	done func()
 }
 
+// Close gives the stream back, once, and ends its body.
 func (s *stream) Close() error {
 	s.once.Do(s.done)
 	return s.ReadCloser.Close()
@@ -198,6 +201,7 @@ type statusError struct {
 	reason string
 }
 
+// Error has the path, the status and what the server said of it.
 func (e *statusError) Error() string {
 	return fmt.Sprintf("llama-server answered %s with %d: %s", e.path, e.status, e.reason)
 }

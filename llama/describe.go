@@ -83,6 +83,7 @@ type capped struct {
 	max int
 }
 
+// Write takes all and keeps the beginning.
 func (c *capped) Write(p []byte) (int, error) {
 	if room := c.max - c.buf.Len(); room > 0 {
 		c.buf.Write(p[:min(room, len(p))])
@@ -90,6 +91,7 @@ func (c *capped) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
+// String is what was kept.
 func (c *capped) String() string { return c.buf.String() }
 
 func lastLine(s string) string {

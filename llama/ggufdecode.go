@@ -25,6 +25,7 @@ type part struct {
 	i, of int
 }
 
+// String names the part as an error does: "tensor 3 of 40".
 func (p part) String() string {
 	if p.of == 0 {
 		return p.name

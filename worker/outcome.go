@@ -36,7 +36,10 @@ type outcomeError struct {
 	cause     error
 }
 
+// Error is what the handler said.
 func (e *outcomeError) Error() string { return e.message }
+
+// Unwrap is the cause.
 func (e *outcomeError) Unwrap() error { return e.cause }
 
 // Retryable is a failure after which the task may run again, if its policy and the handler's declared

@@ -21,7 +21,10 @@ const (
 // expulsion carries an error after which the worker cannot go on.
 type expulsion struct{ err error }
 
+// Error is why the worker cannot go on.
 func (e *expulsion) Error() string { return e.err.Error() }
+
+// Unwrap is the cause.
 func (e *expulsion) Unwrap() error { return e.err }
 
 // Run registers, claims and carries out tasks until ctx ends, then drains: it claims nothing more,

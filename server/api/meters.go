@@ -70,6 +70,7 @@ const censusLimit = 5 * time.Second
 // Describe and Collect make a census a collector of Prometheus.
 func (c *census) Describe(ch chan<- *prometheus.Desc) { ch <- c.taskDesc; ch <- c.machineDesc }
 
+// Collect counts once a scrape.
 func (c *census) Collect(ch chan<- prometheus.Metric) {
 	ctx, cancel := context.WithTimeout(context.Background(), censusLimit)
 	defer cancel()

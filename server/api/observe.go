@@ -94,6 +94,7 @@ type statusWriter struct {
 	status int
 }
 
+// WriteHeader remembers the first status.
 func (w *statusWriter) WriteHeader(status int) {
 	if w.status == 0 {
 		w.status = status
@@ -101,6 +102,7 @@ func (w *statusWriter) WriteHeader(status int) {
 	w.ResponseWriter.WriteHeader(status)
 }
 
+// Write remembers the status that a body without one has.
 func (w *statusWriter) Write(b []byte) (int, error) {
 	if w.status == 0 {
 		w.status = http.StatusOK
@@ -108,4 +110,5 @@ func (w *statusWriter) Write(b []byte) (int, error) {
 	return w.ResponseWriter.Write(b)
 }
 
+// Unwrap is for http.ResponseController.
 func (w *statusWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }

@@ -94,6 +94,7 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // guarded is the mux that huma registers on: it puts the rule of the route before the handler.
 type guarded struct{ a *API }
 
+// HandleFunc puts a handler behind the rule of its route; a route without one stops the server from being built.
 func (g guarded) HandleFunc(pattern string, h func(http.ResponseWriter, *http.Request)) {
 	for _, r := range g.a.list {
 		if r.method+" "+r.path == pattern {
@@ -104,6 +105,7 @@ func (g guarded) HandleFunc(pattern string, h func(http.ResponseWriter, *http.Re
 	panic("api: no rule for " + pattern) // a programming error, met when the server is built
 }
 
+// ServeHTTP serves what was registered.
 func (g guarded) ServeHTTP(w http.ResponseWriter, r *http.Request) { g.a.mux.ServeHTTP(w, r) }
 
 // unknownRoute answers what no route takes: 405 where the path has other methods, else 404.

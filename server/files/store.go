@@ -221,6 +221,7 @@ type contextReader struct {
 	r   io.Reader
 }
 
+// Read ends with the context.
 func (c contextReader) Read(p []byte) (int, error) {
 	if c.ctx.Err() != nil {
 		return 0, context.Cause(c.ctx)

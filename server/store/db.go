@@ -75,10 +75,12 @@ type reader struct {
 	ctx context.Context
 }
 
+// Query reads under the context of the reader.
 func (r reader) Query(query string, args ...any) (*Rows, error) {
 	return r.db.Query(r.ctx, query, args...)
 }
 
+// QueryRow reads one row under the context of the reader.
 func (r reader) QueryRow(query string, args ...any) *Row {
 	return r.db.QueryRow(r.ctx, query, args...)
 }
