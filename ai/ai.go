@@ -53,6 +53,9 @@ type Message struct {
 
 // RunRequest submits a durable run. Exactly one of Prompt and Messages is given.
 type RunRequest struct {
+	// A mistyped name must not lose the idempotency key in silence.
+	_ struct{} `additionalProperties:"false"`
+
 	Model          string          `json:"model" doc:"a deployment alias, or group@channel"`
 	Prompt         string          `json:"prompt,omitempty"`
 	System         string          `json:"system,omitempty" doc:"system message before Prompt"`

@@ -7,6 +7,9 @@ import (
 
 // SubmitRequest asks for one task. Durations are milliseconds: clocks of two machines never compare.
 type SubmitRequest struct {
+	// A mistyped name must not lose the idempotency key in silence.
+	_ struct{} `additionalProperties:"false"`
+
 	Type           string            `json:"type" doc:"the literal task type, without a version" example:"demo/hello"`
 	SchemaVersion  int               `json:"schemaVersion" doc:"version of the input's schema, from 1" example:"1"`
 	Input          json.RawMessage   `json:"input,omitempty" doc:"any JSON value, at most 256 KiB"`

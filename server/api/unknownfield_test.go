@@ -13,7 +13,6 @@ func TestUnknownFields(t *testing.T) {
 	w := newWorld(t)
 	for _, c := range []struct{ as, path, body, field string }{
 		{"task-producer", "/api/tasks", `{"type":"demo/hello","schemaVersion":1,"idempotency_key":"k"}`, "idempotency_key"},
-		{"task-producer", "/api/tasks", `{"type":"demo/hello","schemaVersion":1,"idempotencykey":"k"}`, "idempotencykey"},
 		{"account", "/api/tasks?project=mine", `{"type":"demo/hello","schemaVersion":1,"retries":3}`, "retries"},
 		{"sdk", "/api/ai/runs", `{"model":"tiny","prompt":"hi","idempotency_key":"k"}`, "idempotency_key"},
 		{"sdk", "/api/ai/runs", `{"model":"tiny","prompt":"hi","max_tokens":5}`, "max_tokens"},
@@ -25,6 +24,10 @@ func TestUnknownFields(t *testing.T) {
 		}
 	}
 	w.nothingHappened()
+	other := w.call("POST", "/api/tasks", w.creds["task-producer"], `{"type":"demo/hello","schemaVersion":1,"idempotencykey":"k"}`)
+	if other.status != 200 || !strings.Contains(other.body, `"idempotencyKey":"k"`) {
+		t.Errorf("a name in other letters counts: %s", other.body)
+	}
 	input := `{"type":"demo/hello","schemaVersion":1,"input":{"any":{"thing":1}},"correlations":{"mine":"x"}}`
 	if got := w.call("POST", "/api/tasks", w.creds["task-producer"], input); got.status != 200 {
 		t.Errorf("fields of the input are the caller's own: %s", got.body)
