@@ -39,6 +39,9 @@ func (a *API) workerEvents(w http.ResponseWriter, r *http.Request) error {
 	return a.hint(w, r, source{"work", work}, desired)
 }
 
+// nothing is the data of a hint: the reader reads the truth again.
+type nothing struct{}
+
 // source is what a stream of hints speaks of: the name of its event, and the channel that says when.
 type source struct {
 	name    string
@@ -61,11 +64,11 @@ func (a *API) hint(w http.ResponseWriter, r *http.Request, sources ...source) er
 		case <-a.closing:
 			return nil
 		case <-of[0].changed:
-			err = s.event("", of[0].name, struct{}{})
+			err = s.event("", of[0].name, nothing{})
 		case <-of[1].changed:
-			err = s.event("", of[1].name, struct{}{})
+			err = s.event("", of[1].name, nothing{})
 		case <-of[2].changed:
-			err = s.event("", of[2].name, struct{}{})
+			err = s.event("", of[2].name, nothing{})
 		case <-a.info.Clock.After(heartbeat):
 			err = s.comment("still here")
 		}

@@ -41,11 +41,22 @@ func (a *API) beginUpload(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
+// chunkAt says where a chunk belongs, chunkTaken how far the upload is with it.
+func chunkAt(d description) {
+	query[int64]("offset", "position of the chunk's first byte", true)(d)
+}
+
+type chunkTaken struct {
+	Offset int64 `json:"offset"`
+}
+
+type finishRequest struct {
+	SHA256 string `json:"sha256,omitempty" doc:"digest of all bytes, in hex"`
+}
+
 // finishUpload checks an upload, stores it and records whose it is.
 func (a *API) finishUpload(w http.ResponseWriter, r *http.Request) error {
-	var q struct {
-		SHA256 string `json:"sha256"`
-	}
+	var q finishRequest
 	if err := readJSON(r, &q); err != nil {
 		return err
 	}

@@ -101,6 +101,18 @@ func (a *API) openaiModel(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
+// openaiChatRequest is the description of a chat request; serverai.ParseChat reads it, with the other
+// parameters that it knows.
+type openaiChatRequest struct {
+	Model     string           `json:"model" doc:"a deployment alias, or group@channel"`
+	Messages  []map[string]any `json:"messages" doc:"as OpenAI has them"`
+	MaxTokens int              `json:"max_completion_tokens,omitempty"`
+	Stream    bool             `json:"stream,omitempty"`
+	Options   struct {
+		IncludeUsage bool `json:"include_usage,omitempty"`
+	} `json:"stream_options,omitempty" doc:"only with stream"`
+}
+
 // openaiChat runs one chat completion as a durable run and answers when, or while, it is done. A caller
 // that goes away cancels its run; a control plane that goes down does not.
 func (a *API) openaiChat(w http.ResponseWriter, r *http.Request) error {
@@ -142,8 +154,8 @@ func (a *API) cancelLeft(ctx context.Context, run ai.Run) {
 	}
 }
 
-// completion is the frame of OpenAI's answers.
-type completion struct {
+// openaiCompletion is the frame of OpenAI's answers.
+type openaiCompletion struct {
 	ID      string       `json:"id"`
 	Object  string       `json:"object"`
 	Created int64        `json:"created"`
@@ -165,8 +177,8 @@ func usageOf(run ai.Run) *openaiUsage {
 	return &openaiUsage{run.Usage.PromptTokens, run.Usage.CompletionTokens, run.Usage.TotalTokens}
 }
 
-func frame(run ai.Run, object, model string) completion {
-	return completion{ID: "chatcmpl-" + run.ID, Object: object, Created: run.CreatedAt.Unix(), Model: model, Choices: []any{}}
+func frame(run ai.Run, object, model string) openaiCompletion {
+	return openaiCompletion{ID: "chatcmpl-" + run.ID, Object: object, Created: run.CreatedAt.Unix(), Model: model, Choices: []any{}}
 }
 
 // runFailure is the error of a run that did not succeed. What the model server refuses in the request,
@@ -214,7 +226,7 @@ func (a *API) openaiWhole(w http.ResponseWriter, r *http.Request, run ai.Run, as
 	return true, r.Context().Err()
 }
 
-func whole(run ai.Run, model string, logprobs []json.RawMessage) completion {
+func whole(run ai.Run, model string, logprobs []json.RawMessage) openaiCompletion {
 	message := map[string]any{"role": "assistant", "content": run.Answer, "refusal": nil}
 	if len(run.ToolCalls) > 0 && !bytes.Equal(run.ToolCalls, null) {
 		message["tool_calls"] = run.ToolCalls

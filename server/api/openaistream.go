@@ -45,7 +45,7 @@ var errClosing = fault.New(fault.Unavailable, "the control plane is shutting dow
 // openaiFrames writes the chunks of one stream.
 type openaiFrames struct {
 	s     *stream
-	frame completion
+	frame openaiCompletion
 	usage bool
 	begun bool // something of the answer was sent, more than who speaks
 }

@@ -6,11 +6,16 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
+type healthy struct {
+	Status  string `json:"status" enum:"UP"`
+	Version string `json:"version"`
+}
+
 func (a *API) health(w http.ResponseWriter, r *http.Request) error {
 	if err := a.Ready(r.Context()); err != nil {
 		return err
 	}
-	writeJSON(w, http.StatusOK, map[string]string{"status": "UP", "version": a.info.Version})
+	writeJSON(w, http.StatusOK, healthy{Status: "UP", Version: a.info.Version})
 	return nil
 }
 

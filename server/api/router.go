@@ -73,6 +73,7 @@ func New(info Info, parts Parts) *API {
 	cfg.Formats = map[string]huma.Format{"application/json": lenientJSON(), "json": lenientJSON()}
 	cfg.AllowAdditionalPropertiesByDefault = true
 	cfg.Components.SecuritySchemes = map[string]*huma.SecurityScheme{"bearer": {Type: "http", Scheme: "bearer"}}
+	cfg.Components.Schemas = huma.NewMapRegistry("#/components/schemas/", schemaName)
 	useCodedErrors()
 	a.doc = humago.New(guarded{a}, cfg)
 	a.list = a.routes()
@@ -134,14 +135,10 @@ func operation[I, O any](summary string, handle func(ctx context.Context, in *I)
 		op := huma.Operation{
 			OperationID: operationID(r), Method: r.method, Path: r.path, Summary: summary,
 			Tags: []string{tag(r.path)}, MaxBodyBytes: r.rule.limit(), BodyReadTimeout: a.bodyTime(r.rule), Description: r.rule.words(),
-			Errors: []int{http.StatusBadRequest},
+			Errors: refusals(r),
 		}
 		if !r.rule.public {
-			op.Security = []map[string][]string{{"bearer": {}}}
-			op.Errors = append(op.Errors, http.StatusUnauthorized, http.StatusForbidden)
-		}
-		if strings.Contains(r.path, "{") {
-			op.Errors = append(op.Errors, http.StatusNotFound)
+			op.Security = bearerOnly
 		}
 		huma.Register(a.doc, op, func(ctx context.Context, in *I) (*O, error) {
 			out, err := handle(ctx, in)
@@ -151,6 +148,15 @@ func operation[I, O any](summary string, handle func(ctx context.Context, in *I)
 			return out, nil
 		})
 	}
+}
+
+// schemaName is a type's name in the description; those of package files would meet others of the name.
+func schemaName(t reflect.Type, hint string) string {
+	name := huma.DefaultSchemaNamer(t, hint)
+	if strings.HasSuffix(t.PkgPath(), "server/files") {
+		return "Stored" + name
+	}
+	return name
 }
 
 // checkEmbedded refuses an input that huma would read in part: it passes over embedded structs whose
@@ -166,38 +172,7 @@ func checkEmbedded(t reflect.Type) {
 	}
 }
 
-// plain serves a handler that streams, parks or moves bytes, and documents it by its summary alone.
-func plain(summary string, handle func(w http.ResponseWriter, r *http.Request) error) server {
-	return func(a *API, r route) {
-		h := http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
-			if err := handle(w, req); err != nil {
-				a.fail(w, req, err)
-			}
-		})
-		a.mux.Handle(r.method+" "+r.path, a.guard(r.rule, h))
-		op := &huma.Operation{
-			OperationID: operationID(r), Method: r.method, Path: r.path, Summary: summary,
-			Tags: []string{tag(r.path)}, Description: r.rule.words(),
-			Responses: map[string]*huma.Response{"200": {Description: "OK"}},
-		}
-		for _, name := range pathParams.FindAllStringSubmatch(r.path, -1) {
-			op.Parameters = append(op.Parameters, &huma.Param{
-				Name: strings.TrimSuffix(name[1], "..."), In: "path", Required: true,
-				Schema: a.doc.OpenAPI().Components.Schemas.Schema(reflect.TypeFor[string](), false, ""),
-			})
-		}
-		if !r.rule.public {
-			op.Security = []map[string][]string{{"bearer": {}}}
-		}
-		op.Path = strings.ReplaceAll(op.Path, "...}", "}")
-		a.doc.OpenAPI().AddOperation(op)
-	}
-}
-
-var (
-	pathParams = regexp.MustCompile(`\{([^}]+)\}`)
-	nonWord    = regexp.MustCompile(`[^a-z0-9]+`)
-)
+var nonWord = regexp.MustCompile(`[^a-z0-9]+`)
 
 func operationID(r route) string {
 	return strings.Trim(nonWord.ReplaceAllString(strings.ToLower(r.method+" "+r.path), "-"), "-")

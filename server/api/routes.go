@@ -4,11 +4,13 @@ import (
 	"context"
 
 	"interlock.sh/ai"
+	"interlock.sh/installer"
 	"interlock.sh/server/ai"
 	"interlock.sh/server/files"
 	"interlock.sh/server/fleet"
 	"interlock.sh/server/hints"
 	"interlock.sh/server/tasks"
+	"interlock.sh/tasks"
 )
 
 // Parts are the rooms behind the API.
@@ -27,9 +29,9 @@ type Parts struct {
 // routes is the table of contents: every path, who may call it, what it does.
 func (a *API) routes() []route {
 	return []route{
-		{"GET", "/q/health", anyone, plain("Whether the control plane serves", a.health)},
-		{"GET", "/openapi.json", anyone, plain("This description", a.openapi)},
-		{"GET", "/api/metrics", scrapers, plain("Prometheus metrics", a.metrics)},
+		{"GET", "/q/health", anyone, plain("Whether the control plane serves", a.health, gives[healthy](), mayFail(503, "It is starting or shutting down"))},
+		{"GET", "/openapi.json", anyone, plain("This description", a.openapi, gives[map[string]any]())},
+		{"GET", "/api/metrics", scrapers, plain("Prometheus metrics", a.metrics, givesBytes("text/plain"))},
 
 		{"POST", "/api/login", anyone, operation("Trade the owner token, or prove an account's token", a.login)},
 		{"GET", "/api/whoami", anybody, operation("What this credential is", a.whoami)},
@@ -60,27 +62,28 @@ func (a *API) routes() []route {
 		{"GET", "/api/machine/desired", machines, operation("The machine's desired state", a.desired)},
 		{"POST", "/api/machine/heartbeat", machines, operation("Report the machine's state", a.heartbeat)},
 
-		{"POST", "/api/blobs/uploads", blobGivers, plain("Start or find an upload", a.beginUpload)},
-		{"GET", "/api/blobs/uploads/{id}", blobGivers, plain("Where an upload stands", a.uploads((*files.Handlers).Status))},
-		{"PUT", "/api/blobs/uploads/{id}", blobGivers.upTo(files.DefaultMaxChunk), plain("Send a chunk", a.uploads((*files.Handlers).Append))},
-		{"DELETE", "/api/blobs/uploads/{id}", blobGivers, plain("Give an upload up", a.uploads((*files.Handlers).Drop))},
-		{"POST", "/api/blobs/uploads/{id}/finish", blobGivers, plain("Check and store an upload", a.finishUpload)},
-		{"GET", "/api/blobs/{sha256}", blobTakers, plain("Stored bytes, with ranges", a.getBlob)},
+		{"POST", "/api/blobs/uploads", blobGivers, plain("Start or find an upload", a.beginUpload, inProject, takes[files.BeginRequest](), gives[files.Upload]())},
+		{"GET", "/api/blobs/uploads/{id}", blobGivers, plain("Where an upload stands", a.uploads((*files.Handlers).Status), inProject, gives[files.Upload]())},
+		{"PUT", "/api/blobs/uploads/{id}", blobGivers.upTo(files.DefaultMaxChunk), plain("Send a chunk", a.uploads((*files.Handlers).Append), inProject, chunkAt, takesBytes, gives[chunkTaken]())},
+		{"DELETE", "/api/blobs/uploads/{id}", blobGivers, plain("Give an upload up", a.uploads((*files.Handlers).Drop), inProject, givesNothing)},
+		{"POST", "/api/blobs/uploads/{id}/finish", blobGivers, plain("Check and store an upload", a.finishUpload, inProject, takes[finishRequest](), gives[files.Ref]())},
+		{"GET", "/api/blobs/{sha256}", blobTakers, plain("Stored bytes, with ranges", a.getBlob, inProject, givesBytes("application/octet-stream"), givesRanges)},
 
-		{"GET", "/assets/{name}", anyone, plain("Install script and builds", a.asset)},
-		{"GET", "/model-worker/manifest.json", anyone, plain("Builds with their digests", a.manifest)},
+		{"GET", "/assets/{name}", anyone, plain("Install script and builds", a.asset, givesBytes("application/octet-stream"), givesRanges)},
+		{"GET", "/model-worker/manifest.json", anyone, plain("Builds with their digests", a.manifest, gives[installer.Manifest](), mayFail(404, "This server offers no builds"))},
 
 		{"POST", "/api/tasks", producers, operation("Submit a task", a.submitTask)},
 		{"GET", "/api/tasks", producers, operation("Tasks, newest first, without inputs and results", a.listTasks)},
 		{"GET", "/api/tasks/{task}", producers, operation("The canonical state of a task", a.getTask)},
 		{"POST", "/api/tasks/{task}/cancel", producers, operation("Ask a task to stop", a.cancelTask)},
 		{"GET", "/api/tasks/{task}/journal", producers, operation("A task's journal after a cursor", a.taskJournal)},
-		{"GET", "/api/tasks/{task}/watch", producers, plain("A task's journal as it grows", a.streams(a.watchTask))},
+		{"GET", "/api/tasks/{task}/watch", producers, plain("A task's journal as it grows", a.streams(a.watchTask), inProject, resumes("the number of the last entry that came in"),
+			givesEvents[tasks.Entry]("An event for each entry, named for its kind, until the task has ended"))},
 
 		{"GET", "/api/workers", producers, operation("The project's workers", a.listWorkers)},
 		{"POST", "/api/workers/register", workers, operation("Say what a worker can do", a.registerWorker)},
 		{"DELETE", "/api/workers/{worker}", workers, operation("Forget a worker", a.unregisterWorker)},
-		{"POST", "/api/workers/claim", workers, plain("Lease attempts, waiting for the first", a.parks(a.claimTasks))},
+		{"POST", "/api/workers/claim", workers, plain("Lease attempts, waiting for the first", a.parks(a.claimTasks), takes[tasks.ClaimRequest](), gives[tasks.ClaimResponse]())},
 		{"POST", "/api/workers/renew", workers, operation("Extend leases", a.renewTasks)},
 		{"POST", "/api/workers/progress", workers, operation("Report progress", a.taskProgress)},
 		{"POST", "/api/workers/log", workers, operation("Append lines to the journal", a.taskLog)},
@@ -93,13 +96,16 @@ func (a *API) routes() []route {
 		{"GET", "/api/ai/runs", callers, operation("Runs, newest first", a.listRuns)},
 		{"GET", "/api/ai/runs/{run}", callers, operation("The canonical state of a run", a.getRun)},
 		{"POST", "/api/ai/runs/{run}/cancel", callers, operation("Ask a run to stop", a.cancelRun)},
-		{"GET", "/api/ai/runs/{run}/stream", callers, plain("A run's answer as it comes in", a.streams(a.streamRun))},
+		{"GET", "/api/ai/runs/{run}/stream", callers, plain("A run's answer as it comes in", a.streams(a.streamRun), inProject, resumes("attempt:offset, the id of the last event that came in"),
+			givesEvents[ai.StreamEvent]("Events hello, delta, restarted and end"))},
 		{"GET", "/api/usage", callers, operation("Usage events with totals", a.usage)},
-		{"GET", "/v1/models", callers, plain("Models served now, in OpenAI's shape", a.openaiModels)},
-		{"GET", "/v1/models/{id...}", callers, plain("One model that is served now, in OpenAI's shape", a.openaiModel)},
-		{"POST", "/v1/chat/completions", callers.upTo(ai.MaxBody), plain("Chat completion, in OpenAI's shape", a.holds(a.openaiChat))},
+		{"GET", "/v1/models", callers, plain("Models served now, in OpenAI's shape", a.openaiModels, inProject, gives[openaiModelList]())},
+		{"GET", "/v1/models/{id...}", callers, plain("One model that is served now, in OpenAI's shape", a.openaiModel, inProject, gives[openaiModel]())},
+		{"POST", "/v1/chat/completions", callers.upTo(ai.MaxBody), plain("Chat completion, in OpenAI's shape", a.holds(a.openaiChat), inProject, takes[openaiChatRequest](),
+			givesEvents[openaiCompletion]("The completion; with stream: true its chunks, and at last [DONE]"), gives[openaiCompletion]())},
 
-		{"GET", "/api/events", watchers, plain("Hints at what changed in a project", a.streams(a.projectEvents))},
-		{"GET", "/api/workers/events", workers, plain("Wake-ups of a worker", a.streams(a.workerEvents))},
+		{"GET", "/api/events", watchers, plain("Hints at what changed in a project", a.streams(a.projectEvents), inProject, givesEvents[nothing]("Events machines, runs and tasks: something of the kind changed"))},
+		{"GET", "/api/workers/events", workers, plain("Wake-ups of a worker", a.streams(a.workerEvents), query[string]("worker", "id of the worker; a machine is its own", false),
+			givesEvents[nothing]("Events work and desired: claim again, read the desired state again"))},
 	}
 }
