@@ -24,56 +24,65 @@ func scanRun(r store.Scanner) (ai.Run, error) {
 	return v, err
 }
 
-// Get reads a run: the canonical state, whatever became of a stream.
-func (s *Service) Get(ctx context.Context, project, id string) (ai.Run, error) {
-	run, err := s.row(ctx, project, id)
-	if err != nil {
-		return run, err
-	}
-	return s.fill(ctx, run)
+// wholeRun is a run with all that its task, its usage event and its newest attempt know, in one read: so
+// a run that ended is never seen without its usage event. The newest attempt may be one that was handed
+// back and does not count against the task.
+const wholeRun = "SELECT " + runColumns + `, t.state, t.error, t.result, t.worker_id, t.started_at, t.ended_at, COALESCE(a.number, 0), COALESCE(m.name, '')` +
+	runFrom + `JOIN tasks t ON t.id = r.task
+	LEFT JOIN attempts a ON a.task_id = r.task AND a.number = (SELECT MAX(n.number) FROM attempts n WHERE n.task_id = r.task)
+	LEFT JOIN machines m ON m.id = a.machine `
+
+// beside is a row that begins with a run's own columns.
+type beside struct {
+	store.Scanner
+	rest []any
 }
 
-func (s *Service) row(ctx context.Context, project, id string) (ai.Run, error) {
-	run, err := scanRun(s.db.QueryRow(ctx, "SELECT "+runColumns+runFrom+"WHERE r.id = $1 AND r.project = $2", id, project))
+func (b beside) Scan(dest ...any) error { return b.Scanner.Scan(append(dest, b.rest...)...) }
+
+func scanWhole(r store.Scanner) (ai.Run, error) {
+	var state tasks.State
+	var failure, result, worker, machine string
+	var started, ended int64
+	var attempt int
+	v, err := scanRun(beside{r, []any{&state, &failure, &result, &worker, &started, &ended, &attempt, &machine}})
+	if err != nil {
+		return v, err
+	}
+	v.State, v.WorkerID, v.Attempt, v.Machine = state, worker, attempt, machine
+	v.StartedAt, v.EndedAt = maybe(started), maybe(ended)
+	if failure != "" {
+		if err := json.Unmarshal([]byte(failure), &v.Error); err != nil {
+			return v, err
+		}
+	}
+	var res ai.ChatResult
+	if result == "" || json.Unmarshal([]byte(result), &res) != nil {
+		return v, nil // none, or one of another shape: the task has it whole
+	}
+	v.ToolCalls, v.FinishReason, v.TokensPerSecond = res.ToolCalls, res.FinishReason, res.TokensPerSecond
+	v.Usage = &res.Usage
+	if state == tasks.Succeeded || res.Content != "" {
+		v.Answer = &res.Content
+	}
+	return v, nil
+}
+
+func maybe(ms int64) *time.Time {
+	if ms == 0 {
+		return nil
+	}
+	t := at(ms)
+	return &t
+}
+
+// Get reads a run: the canonical state, whatever became of a stream.
+func (s *Service) Get(ctx context.Context, project, id string) (ai.Run, error) {
+	run, err := scanWhole(s.db.QueryRow(ctx, wholeRun+"WHERE r.id = $1 AND r.project = $2", id, project))
 	if errors.Is(err, sql.ErrNoRows) {
 		err = fault.New(fault.NotFound, "project %s has no run %q", project, id).WithHint("list them: interlock runs list")
 	}
 	return run, err
-}
-
-// fill adds what the run's task knows.
-func (s *Service) fill(ctx context.Context, run ai.Run) (ai.Run, error) {
-	v, err := s.tasks.Get(ctx, run.Project, run.TaskID)
-	if err != nil {
-		return run, err
-	}
-	if v.State.Terminal() && run.UsageEventID == "" {
-		// The run may have ended between the two reads; its usage event was written in that commit.
-		if run, err = s.row(ctx, run.Project, run.ID); err != nil {
-			return run, err
-		}
-	}
-	run.State, run.Error, run.WorkerID = v.State, v.Error, v.WorkerID
-	run.StartedAt, run.EndedAt = v.StartedAt, v.EndedAt
-	// The newest attempt, also one that was handed back and does not count against the task.
-	err = s.db.QueryRow(ctx, `SELECT a.number, COALESCE(m.name, '') FROM attempts a LEFT JOIN machines m ON m.id = a.machine
-		WHERE a.task_id = $1 ORDER BY a.number DESC LIMIT 1`, v.ID).Scan(&run.Attempt, &run.Machine)
-	if err != nil && !errors.Is(err, sql.ErrNoRows) {
-		return run, err
-	}
-	if len(v.Result) == 0 {
-		return run, nil
-	}
-	var res ai.ChatResult
-	if err := json.Unmarshal(v.Result, &res); err != nil {
-		return run, nil // a result of another shape: the task has it whole
-	}
-	run.ToolCalls, run.FinishReason, run.TokensPerSecond = res.ToolCalls, res.FinishReason, res.TokensPerSecond
-	run.Usage = &res.Usage
-	if v.State == tasks.Succeeded || res.Content != "" {
-		run.Answer = &res.Content
-	}
-	return run, nil
 }
 
 // List reads a page of runs, newest first. before is List.Next of the page before.
@@ -82,18 +91,12 @@ func (s *Service) List(ctx context.Context, project, before string, limit int) (
 	if err != nil {
 		return ai.RunList{}, err
 	}
-	rows, err := s.db.Query(ctx, "SELECT "+runColumns+runFrom+"WHERE r.project = $1 AND ($2 = '' OR r.id < $2) ORDER BY r.id DESC LIMIT $3", project, before, limit)
-	runs, err := store.All(rows, err, scanRun)
+	rows, err := s.db.Query(ctx, wholeRun+"WHERE r.project = $1 AND ($2 = '' OR r.id < $2) ORDER BY r.id DESC LIMIT $3", project, before, limit)
+	runs, err := store.All(rows, err, scanWhole)
 	if err != nil {
 		return ai.RunList{}, err
 	}
-	out := ai.RunList{Runs: []ai.Run{}}
-	for _, r := range runs {
-		if r, err = s.fill(ctx, r); err != nil {
-			return out, err
-		}
-		out.Runs = append(out.Runs, r)
-	}
+	out := ai.RunList{Runs: append([]ai.Run{}, runs...)}
 	if len(runs) == limit {
 		out.Next = runs[limit-1].ID
 	}
