@@ -66,7 +66,7 @@ type Launch struct {
 	Program  string
 	Args     []string
 	Version  string           // of Program
-	Replaces func(old string) // is told when an agent of another version is there, before its end is awaited
+	Replaces func(old string) // is told when an agent of another version is there, before its end is awaited; may be nil
 }
 
 // StartDetached starts a program as a process of its own, away from this terminal, with its output in
@@ -83,7 +83,9 @@ func StartDetached(ctx context.Context, e enrollment.Enrollment, l Launch) (loca
 			if st.Report.Version == l.Version {
 				return st, nil
 			}
-			l.Replaces(st.Report.Version)
+			if l.Replaces != nil {
+				l.Replaces(st.Report.Version)
+			}
 		}
 		// One of an earlier enrollment holds what is worth nothing.
 		if err := StopDetached(ctx, e); err != nil {
