@@ -90,14 +90,12 @@ func build(c Config, db *store.DB, blobs *files.Store, pin string) *plane {
 	p.tasks = servertasks.New(servertasks.Options{DB: db, Clock: c.Clock, Logger: c.Logger, Lease: c.Lease, Hints: hub})
 	fl := serverfleet.New(db, blobs, hub)
 	runs := serverai.New(db, p.tasks, fl, blobs, hub)
-	meters := api.NewMeters()
-	meters.Count(p.tasks, fl)
 	p.api = api.New(api.Info{
 		Version: c.Version, PublicURL: c.PublicURL, Pin: pin, Assets: c.Assets, Clock: c.Clock, Logger: c.Logger,
 		TrustedProxies: c.TrustedProxies, InsecureHTTP: c.InsecureHTTP && strings.HasPrefix(c.PublicURL, "http://"),
 	}, api.Parts{
 		Auth: p.auth, Tasks: p.tasks, Fleet: fl, AI: runs, Files: blobs, Hints: hub,
-		Meters: meters, Ready: p.isReady,
+		Meters: api.NewMeters(), Ready: p.isReady,
 	})
 	p.chores = func(ctx context.Context) error { return chores(ctx, c, p.auth.Flush, blobs, runs) }
 	return p

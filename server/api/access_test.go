@@ -101,3 +101,16 @@ func TestAssets(t *testing.T) {
 		}
 	}
 }
+
+// A metrics key counts its own project's tasks and machines, and nobody else's.
+func TestMetricsAreOfTheKeysProject(t *testing.T) {
+	w := newWorld(t)
+	w.task()
+	for key, want := range map[string]struct{ tasks, machines float64 }{"metrics": {1, 2}, "their metrics": {0, 0}} {
+		tasks := w.gaugeAs(key, `interlock_tasks{state="queued"}`)
+		machines := w.gaugeAs(key, `interlock_machines{state="online"}`) + w.gaugeAs(key, `interlock_machines{state="offline"}`)
+		if tasks != want.tasks || machines != want.machines || w.gaugeAs(key, "interlock_http_in_flight") < 1 {
+			t.Errorf("%s: %v tasks, %v machines", key, tasks, machines)
+		}
+	}
+}

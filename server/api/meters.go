@@ -14,7 +14,8 @@ import (
 )
 
 // Meters are the control plane's own measurements, in a registry of their own. No series has the name of
-// a project, a machine or a person: any project's metrics key reads them all.
+// a project, a machine or a person: every project's metrics key reads them all, and beside them the
+// census of its own project.
 type Meters struct {
 	Registry *prometheus.Registry
 	inFlight prometheus.Gauge
@@ -40,13 +41,15 @@ func NewMeters() *Meters {
 	return m
 }
 
-// Count adds gauges that are read from the store when somebody asks: live tasks and enrolled machines.
-func (m *Meters) Count(t *servertasks.Service, f *serverfleet.Service) {
-	m.Registry.MustRegister(&census{
-		tasks: t, fleet: f,
-		taskDesc:    prometheus.NewDesc("interlock_tasks", "Live tasks by state.", []string{"state"}, nil),
-		machineDesc: prometheus.NewDesc("interlock_machines", "Enrolled machines, by whether they were seen lately.", []string{"state"}, nil),
+// censusOf is what is counted in the store when somebody asks: a project's live tasks and its machines.
+func (a *API) censusOf(project string) prometheus.Gatherer {
+	r := prometheus.NewRegistry()
+	r.MustRegister(&census{
+		tasks: a.Tasks, fleet: a.Fleet, project: project,
+		taskDesc:    prometheus.NewDesc("interlock_tasks", "The project's live tasks by state.", []string{"state"}, nil),
+		machineDesc: prometheus.NewDesc("interlock_machines", "The project's enrolled machines, by whether they were seen lately.", []string{"state"}, nil),
 	})
+	return r
 }
 
 func (m *Meters) request(r *http.Request, status int, took time.Duration) {
@@ -61,6 +64,7 @@ func (m *Meters) request(r *http.Request, status int, took time.Duration) {
 type census struct {
 	tasks       *servertasks.Service
 	fleet       *serverfleet.Service
+	project     string
 	taskDesc    *prometheus.Desc
 	machineDesc *prometheus.Desc
 }
@@ -74,7 +78,7 @@ func (c *census) Describe(ch chan<- *prometheus.Desc) { ch <- c.taskDesc; ch <- 
 func (c *census) Collect(ch chan<- prometheus.Metric) {
 	ctx, cancel := context.WithTimeout(context.Background(), censusLimit)
 	defer cancel()
-	counts, err := c.tasks.Census(ctx)
+	counts, err := c.tasks.Census(ctx, c.project)
 	if err != nil {
 		ch <- prometheus.NewInvalidMetric(c.taskDesc, err)
 	} else {
@@ -82,7 +86,7 @@ func (c *census) Collect(ch chan<- prometheus.Metric) {
 			ch <- prometheus.MustNewConstMetric(c.taskDesc, prometheus.GaugeValue, float64(n), string(state))
 		}
 	}
-	online, offline, err := c.fleet.Census(ctx)
+	online, offline, err := c.fleet.Census(ctx, c.project)
 	if err != nil {
 		ch <- prometheus.NewInvalidMetric(c.machineDesc, err)
 		return

@@ -3,6 +3,7 @@ package api
 import (
 	"net/http"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
@@ -20,7 +21,8 @@ func (a *API) health(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (a *API) metrics(w http.ResponseWriter, r *http.Request) error {
-	promhttp.HandlerFor(a.Meters.Registry, promhttp.HandlerOpts{ErrorHandling: promhttp.ContinueOnError}).ServeHTTP(w, r)
+	all := prometheus.Gatherers{a.Meters.Registry, a.censusOf(caller(r.Context()).Project)}
+	promhttp.HandlerFor(all, promhttp.HandlerOpts{ErrorHandling: promhttp.ContinueOnError}).ServeHTTP(w, r)
 	return nil
 }
 

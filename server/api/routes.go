@@ -31,7 +31,7 @@ func (a *API) routes() []route {
 	return []route{
 		{"GET", "/q/health", anyone, plain("Whether the control plane serves", a.health, gives[healthy](), mayFail(503, "It is starting or shutting down"))},
 		{"GET", "/openapi.json", anyone, plain("This description", a.openapi, gives[map[string]any]())},
-		{"GET", "/api/metrics", scrapers, plain("Prometheus metrics", a.metrics, givesBytes("text/plain"))},
+		{"GET", "/api/metrics", scrapers, plain("Prometheus metrics: of the server, and of the key's project", a.metrics, givesBytes("text/plain"))},
 
 		{"POST", "/api/login", anyone, operation("Trade the owner token, or prove an account's token", a.login)},
 		{"GET", "/api/whoami", anybody, operation("What this credential is", a.whoami)},

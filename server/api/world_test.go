@@ -225,7 +225,12 @@ func (w *world) awaitParked(n int) {
 // gauge reads a series of the metrics by its name with labels.
 func (w *world) gauge(series string) float64 {
 	w.t.Helper()
-	for line := range strings.Lines(w.call("GET", "/api/metrics", w.creds["metrics"], nil).body) {
+	return w.gaugeAs("metrics", series)
+}
+
+func (w *world) gaugeAs(credential, series string) float64 {
+	w.t.Helper()
+	for line := range strings.Lines(w.call("GET", "/api/metrics", w.creds[credential], nil).body) {
 		if name, value, ok := strings.Cut(strings.TrimSpace(line), " "); ok && name == series {
 			f, err := strconv.ParseFloat(value, 64)
 			if err != nil {
