@@ -81,6 +81,8 @@ func ForStatus(status int) Code {
 		return Conflict
 	case http.StatusRequestEntityTooLarge:
 		return TooLarge
+	case http.StatusRequestedRangeNotSatisfiable:
+		return RangeUnsatisfiable
 	case http.StatusTooManyRequests:
 		return RateLimited
 	case http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
