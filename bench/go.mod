@@ -10,7 +10,6 @@ require (
 require (
 	github.com/dustin/go-humanize v1.1.0 // indirect
 	golang.org/x/sys v0.50.0 // indirect
-	golang.org/x/time v0.16.0 // indirect
 )
 
 replace interlock.sh => ../
