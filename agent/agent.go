@@ -28,6 +28,10 @@ import (
 	"interlock.sh/worker"
 )
 
+// pace bounds the reports of all answers under way to some 40 a second: people read slower than that, and
+// on a small machine each report costs the model a little of its speed.
+const pace = 25 * time.Millisecond
+
 // Options say how an agent runs.
 type Options struct {
 	Enrollment enrollment.Enrollment
@@ -144,7 +148,7 @@ func (a *Agent) open(ctx context.Context) error {
 	}
 	a.gauge = hostfacts.NewGauge(ctx, string(e.Home), a.clock)
 	a.worker, err = worker.New(a.control, worker.Options{
-		WorkerID: e.Machine, Version: a.Version, Pools: []worker.Pool{}, Spool: filepath.Join(e.Dir(), "spool"), Grace: drainWithin,
+		WorkerID: e.Machine, Version: a.Version, Pools: []worker.Pool{}, Pace: pace, Spool: filepath.Join(e.Dir(), "spool"), Grace: drainWithin,
 		Wake: a.wake, Clock: a.clock, Logger: a.log,
 	})
 	if err != nil {

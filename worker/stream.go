@@ -20,6 +20,10 @@ const (
 	maxUnacked = 1 << 20
 	// askGap is how long a waiting writer gives the control plane's journal before asking how far it is.
 	askGap = 50 * time.Millisecond
+	// brisk is how many reports leave without any pace: the begin of an answer is what people wait for.
+	brisk = 4
+	// plenty is enough to leave whatever the pace.
+	plenty = 16 << 10
 )
 
 // tail is the part of a stream that is not known to be durable.
@@ -47,10 +51,14 @@ type stream struct {
 	closed  bool
 	broken  error         // why nothing more can be sent
 	changed chan struct{} // when set, closes at the next change
+
+	reports int           // sent so far
+	last    time.Time     // when the newest one left
+	hurry   chan struct{} // closed with the stream: the rest leaves at once
 }
 
 func newStream(ctx context.Context, w *Worker, ref tasks.Ref, t tail, at *attempt) *stream {
-	return &stream{ctx: ctx, w: w, ref: ref, at: at, buf: []byte(t.Text), base: t.Offset, sent: t.Offset + int64(len(t.Text))}
+	return &stream{ctx: ctx, w: w, ref: ref, at: at, buf: []byte(t.Text), base: t.Offset, sent: t.Offset + int64(len(t.Text)), hurry: make(chan struct{})}
 }
 
 // write appends p; ctx ends a wait for room.
@@ -125,6 +133,7 @@ func (s *stream) close() {
 		return
 	}
 	s.closed = true
+	close(s.hurry)
 	if len(s.partial) > 0 {
 		s.buf = append(s.buf, "\uFFFD"...)
 		s.partial = nil
@@ -196,6 +205,7 @@ func (s *stream) pump() {
 func (s *stream) send() {
 	back := retry.Backoff{Base: 100 * time.Millisecond, Cap: 5 * time.Second}
 	for {
+		s.breathe()
 		offset, text, more := s.next()
 		if !more {
 			return
@@ -215,6 +225,28 @@ func (s *stream) send() {
 	}
 }
 
+// breathe waits until the next report may leave, so that tokens which come one by one share a report.
+func (s *stream) breathe() {
+	if s.w.o.Pace <= 0 {
+		return
+	}
+	hands := time.Duration(s.w.inHand())
+	s.mu.Lock()
+	wait := time.Duration(0)
+	if s.reports >= brisk && !s.closed && s.waiting == 0 && s.total()-s.sent < plenty {
+		wait = s.w.o.Pace*max(hands, 1) - s.w.clock.Now().Sub(s.last)
+	}
+	s.mu.Unlock()
+	if wait <= 0 {
+		return
+	}
+	select {
+	case <-s.w.clock.After(wait):
+	case <-s.hurry:
+	case <-s.ctx.Done():
+	}
+}
+
 // next is what to send: bytes, or none to ask how far the journal is. more is false when that was all.
 func (s *stream) next() (offset int64, text string, more bool) {
 	s.mu.Lock()
@@ -225,6 +257,7 @@ func (s *stream) next() (offset int64, text string, more bool) {
 		s.broadcast()
 		return 0, "", false
 	}
+	s.reports, s.last = s.reports+1, s.w.clock.Now()
 	return s.sent, string(rest[:cutAt(rest)]), true
 }
 

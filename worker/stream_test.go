@@ -283,3 +283,42 @@ func TestLogsAreRepeatedWhileTheControlPlaneIsAway(t *testing.T) {
 	close(release)
 	p.until("the end", func() bool { return len(p.completedIDs()) == 1 })
 }
+
+// TestReportsArePacedAfterTheFirstFew: the first words leave at once, then what is written within the pace
+// goes together, and the end of the stream waits for nothing. No time passes here by itself.
+func TestReportsArePacedAfterTheFirstFew(t *testing.T) {
+	const brisk = 4
+	p := newFake(t)
+	arrived, passed := make(chan struct{}, 100), make(chan struct{})
+	p.onDelta = func(_ context.Context, req tasks.DeltaReport) (tasks.DeltaResponse, error) {
+		arrived <- struct{}{}
+		return p.hold(req)
+	}
+	_, end := p.run(worker.Options{Pace: time.Second}, tasks.Pure, func(_ context.Context, task *worker.Task) (any, error) {
+		for range brisk {
+			if _, err := task.WriteString("now "); err != nil {
+				return nil, err
+			}
+			<-arrived
+		}
+		for range 10 {
+			if _, err := task.WriteString("later "); err != nil {
+				return nil, err
+			}
+		}
+		<-passed
+		_, err := task.WriteString("last")
+		return nil, err
+	})
+	p.add("default", 1)
+	p.pass(100*time.Millisecond, "the pace", func() bool { return len(p.deltas) == brisk+1 })
+	close(passed)
+	p.until("the end", func() bool { return len(p.completedIDs()) == 1 })
+	if err := end(); err != nil {
+		t.Fatal(err)
+	}
+	want := strings.Repeat("now ", brisk) + strings.Repeat("later ", 10) + "last"
+	if got := p.streams["att_1"]; got != want || len(p.deltas) != brisk+2 {
+		t.Errorf("%d reports, stream %q", len(p.deltas), got)
+	}
+}

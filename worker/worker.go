@@ -36,11 +36,15 @@ type Options struct {
 	// Pools are what the worker serves; nil is the pool "default" with MaxConcurrent slots, and a list
 	// without any is a worker that serves nothing until SetPools says otherwise.
 	Pools         []Pool
-	MaxConcurrent int           // slots of the pool "default" when Pools is nil; 1 when 0
-	Spool         string        // folder of the completion spool; "" keeps what was not sent in memory only
-	Grace         time.Duration // for handlers when Run's context ends; DefaultGrace when 0, none when negative
-	Clock         clock.Clock   // the machine's own when nil
-	Logger        *slog.Logger  // nothing is logged when nil; never an input, result or token
+	MaxConcurrent int    // slots of the pool "default" when Pools is nil; 1 when 0
+	Spool         string // folder of the completion spool; "" keeps what was not sent in memory only
+	// Pace is the least time between two reports of one stream after its first few, for each attempt in
+	// hand: what is written meanwhile goes together, so a worker's reports are bounded however many
+	// attempts it has. 0 sends at once.
+	Pace   time.Duration
+	Grace  time.Duration // for handlers when Run's context ends; DefaultGrace when 0, none when negative
+	Clock  clock.Clock   // the machine's own when nil
+	Logger *slog.Logger  // nothing is logged when nil; never an input, result or token
 	// Wake brings hints that a claim or renewal may be worth it, from a caller that follows the control
 	// plane's events itself. When nil the worker follows client.WorkerEventsPath.
 	Wake <-chan struct{}
@@ -168,4 +172,11 @@ func hint(ch chan struct{}) {
 	case ch <- struct{}{}:
 	default:
 	}
+}
+
+// inHand is how many handlers run.
+func (w *Worker) inHand() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.busy
 }

@@ -106,7 +106,7 @@ func (s *Service) flushSoon(l *live) {
 
 // flushLoop saves chunks of one stream until nothing is pending.
 func (s *Service) flushLoop(l *live) {
-	delay := chunkDelay
+	delay := untilTick(s.clock.Now())
 	for {
 		select {
 		case <-s.clock.After(delay):
@@ -114,7 +114,7 @@ func (s *Service) flushLoop(l *live) {
 		case <-s.lives.stop:
 			return
 		}
-		delay = chunkDelay
+		delay = untilTick(s.clock.Now())
 		if err := s.save(context.Background(), l); err != nil {
 			if errors.Is(err, fault.StaleAttempt) {
 				s.lives.close([]string{l.attempt})
@@ -133,6 +133,12 @@ func (s *Service) flushLoop(l *live) {
 			return
 		}
 	}
+}
+
+// untilTick is the time to the next tick, chunkDelay at most. All streams save at the same ticks, so that
+// what comes in at once shares a commit.
+func untilTick(now time.Time) time.Duration {
+	return chunkDelay - time.Duration(now.UnixNano()%int64(chunkDelay))
 }
 
 // save journals what is pending of a stream.

@@ -145,11 +145,19 @@ func (r *streamReader) entry(e tasks.Entry) error {
 	return nil
 }
 
-// memory passes on what comes in, and returns when truth has to be read again.
+// memory passes on what comes in, and returns when truth has to be read again: when the attempt's stream
+// is not in memory any more, and when something changed while it never was. Changes beside a stream that
+// is in memory are mostly its own chunks on their way into the journal.
 func (r *streamReader) memory() error {
+	held := false
 	for !r.done {
 		var more <-chan struct{}
-		if l := r.s.lives.get(r.attempt); l != nil {
+		l := r.s.lives.get(r.attempt)
+		if l == nil && held {
+			return nil
+		}
+		if l != nil {
+			held = true
 			text, changed, ok := l.read(r.pos.Offset)
 			if text != "" {
 				r.text(text)
@@ -164,7 +172,9 @@ func (r *streamReader) memory() error {
 		select {
 		case <-more:
 		case <-r.changed:
-			return nil
+			if l == nil {
+				return nil
+			}
 		case <-r.s.clock.After(fallbackPoll):
 			return nil
 		case <-r.ctx.Done():
