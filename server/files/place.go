@@ -73,19 +73,10 @@ func (s *Store) commit(f *os.File, ref Ref) error {
 	s.place.Lock()
 	defer s.place.Unlock()
 	target := s.path(ref.SHA256)
-	dir := filepath.Dir(target)
-	switch err := os.Mkdir(dir, 0o700); {
-	case err == nil:
-		if err := atomicfile.SyncDir(s.blobs); err != nil {
-			return err
-		}
-	case !errors.Is(err, fs.ErrExist):
-		return s.diskError(err, 0)
-	}
 	if err := os.Rename(f.Name(), target); err != nil {
 		return s.diskError(err, 0)
 	}
-	return atomicfile.SyncDir(dir)
+	return atomicfile.SyncDir(filepath.Dir(target))
 }
 
 // touch notes that stored bytes are wanted again; false when they are not there in that size.

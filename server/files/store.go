@@ -24,6 +24,7 @@ import (
 	"time"
 
 	"interlock.sh/fault"
+	"interlock.sh/internal/atomicfile"
 	"interlock.sh/internal/clock"
 	"interlock.sh/internal/diskspace"
 )
@@ -109,10 +110,31 @@ func New(o Options) (*Store, error) {
 			return nil, fmt.Errorf("open blob store: %w", err)
 		}
 	}
+	if err := s.makePrefixes(); err != nil {
+		return nil, fmt.Errorf("open blob store: %w", err)
+	}
 	if err := s.loadUploads(); err != nil {
 		return nil, fmt.Errorf("open blob store: %w", err)
 	}
 	return s, nil
+}
+
+// makePrefixes makes the folders that blobs are spread over, so that storing one never has to: a request
+// of a few hundred bytes would wait for one more fsync.
+func (s *Store) makePrefixes() error {
+	made := false
+	for i := range 256 {
+		switch err := os.Mkdir(filepath.Join(s.blobs, fmt.Sprintf("%02x", i)), 0o700); {
+		case err == nil:
+			made = true
+		case !errors.Is(err, fs.ErrExist):
+			return err
+		}
+	}
+	if !made {
+		return nil
+	}
+	return atomicfile.SyncDir(s.blobs)
 }
 
 // Close waits for what still runs in the background; no upload is lost by it.
