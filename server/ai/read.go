@@ -38,6 +38,7 @@ type beside struct {
 	rest []any
 }
 
+// Scan scans the run's columns into dest and the rest beside them.
 func (b beside) Scan(dest ...any) error { return b.Scanner.Scan(append(dest, b.rest...)...) }
 
 func scanWhole(r store.Scanner) (ai.Run, error) {
