@@ -261,19 +261,19 @@ func TestServerWithASmallLimit(t *testing.T) {
 func TestAnswerOfFinishIsLost(t *testing.T) {
 	s := newStore(t, files.Options{})
 	h := routes(s)
-	lost := 0
+	var lost atomic.Int64
 	srv := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h.ServeHTTP(w, r)
 		if strings.HasSuffix(r.URL.Path, "/finish") {
-			lost++
+			lost.Add(1)
 			panic(http.ErrAbortHandler)
 		}
 	}))
 	data := noise(9, 100_000)
 	upload(t, newClient(t, srv.URL), fileOf(t, data), data, client.Transfer{})
 	wantBlob(t, s, data)
-	if lost != 1 {
-		t.Errorf("finish was called %d times", lost)
+	if n := lost.Load(); n != 1 {
+		t.Errorf("finish was called %d times", n)
 	}
 }
 
