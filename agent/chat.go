@@ -86,7 +86,9 @@ func (a *Agent) watched(ctx context.Context, w *answer, reading func(), ask func
 		}
 		if now.Sub(since) >= limit {
 			cancel(errWedged)
-			<-done
+			if err := <-done; err == nil {
+				return nil // the end came in that very moment
+			}
 			return errWedged
 		}
 	}

@@ -105,7 +105,7 @@ func (s *serving) block(err error) {
 		state.Kind = fleet.StateUnsupported
 	}
 	if s.set(func(r *fleet.DeploymentReport) { r.State, r.Downloaded, r.Total = state, 0, 0 }) {
-		s.log.Warn("deployment is "+state.String(), slog.Any("cause", err))
+		s.log.Warn("deployment does not serve", slog.String("state", state.String()), slog.Any("cause", err))
 	}
 }
 

@@ -85,7 +85,7 @@ func (d *download) attempt(ctx context.Context) error {
 	live, cancel := context.WithCancelCause(ctx)
 	defer cancel(context.Canceled)
 	head := time.AfterFunc(defaultTimeout, func() { cancel(noAnswer("the source", defaultTimeout)) })
-	resp, err := d.open(live, d.part.size)
+	resp, err := d.open(live, d.part.size) //nolint:bodyclose // whole or part reads and closes it
 	head.Stop()
 	if err != nil {
 		if StatusOf(err) == http.StatusRequestedRangeNotSatisfiable && d.part.size > 0 {

@@ -148,14 +148,14 @@ func (c *Client) Props(ctx context.Context) (Props, error) {
 // VerifyProps is an error when the server does not serve what was asked. A slot may have up to 255
 // tokens more than asked, because llama.cpp rounds up to 256. An empty Model or Alias is not compared.
 func VerifyProps(p Props, s Spec) error {
-	wrong := func(format string, args ...any) error {
+	wrong := func(format string, args ...any) *fault.Error {
 		return fault.New(fault.Conflict, "llama-server does not serve what the deployment asks: "+format, args...)
 	}
 	switch {
 	case p.Slots != s.Slots:
 		return wrong("%d slots, asked were %d", p.Slots, s.Slots)
 	case p.SlotContext < s.ContextLength:
-		return wrong("%d tokens of context a slot, asked were %d", p.SlotContext, s.ContextLength).(*fault.Error).
+		return wrong("%d tokens of context a slot, asked were %d", p.SlotContext, s.ContextLength).
 			WithHint("llama-server stops at what the model was trained for: ask for at most %d", p.SlotContext)
 	case uint64(p.SlotContext) > roundUp(s.ContextLength):
 		return wrong("%d tokens of context a slot, asked were %d", p.SlotContext, s.ContextLength)

@@ -19,7 +19,7 @@ const (
 func chores(ctx context.Context, c Config, flushKeys func(context.Context) error, blobs *files.Store, runs *serverai.Service) error {
 	try := func(what string, err error) {
 		if err != nil && ctx.Err() == nil {
-			c.Logger.WarnContext(ctx, what, slog.Any("cause", err))
+			c.Logger.WarnContext(ctx, "chore", slog.String("what", what), slog.Any("cause", err))
 		}
 	}
 	collected := c.Clock.Now()

@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"errors"
 	"io"
 	"net"
 	"net/http"
@@ -33,13 +34,13 @@ func TestShutdownDoesNotWaitForConnectionsWithoutARequest(t *testing.T) {
 	<-seen
 	u.close()
 	// The other side sees the end before any shutdown.
-	if _, err := c.Read(make([]byte, 1)); err != io.EOF {
+	if _, err := c.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
 		t.Fatalf("the connection is open: %v", err)
 	}
 	if err := srv.Shutdown(context.Background()); err != nil {
 		t.Fatal(err)
 	}
-	if err := <-ended; err != http.ErrServerClosed {
+	if err := <-ended; !errors.Is(err, http.ErrServerClosed) {
 		t.Fatal(err)
 	}
 }

@@ -162,12 +162,12 @@ func fromHuma(status int, msg string, errs []error) *fault.Error {
 	case http.StatusRequestTimeout:
 		return tooSlow(nil)
 	case http.StatusUnprocessableEntity, http.StatusBadRequest:
-		for _, err := range errs {
-			var d *huma.ErrorDetail
-			if errors.As(err, &d) {
-				return fromDetail(d)
-			}
-			return fault.New(fault.Malformed, "%s: %v", msg, err).WithField("body")
+		var d *huma.ErrorDetail
+		if len(errs) > 0 && errors.As(errs[0], &d) {
+			return fromDetail(d)
+		}
+		if len(errs) > 0 {
+			return fault.New(fault.Malformed, "%s: %v", msg, errs[0]).WithField("body")
 		}
 		return fault.New(fault.Malformed, "%s", msg).WithField("body")
 	case http.StatusInternalServerError:

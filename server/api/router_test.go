@@ -54,7 +54,8 @@ func TestAHandlerThatPanics(t *testing.T) {
 		t.Errorf("the log does not say what broke, and where: %s", log)
 	}
 	defer func() {
-		if broke := recover(); broke != http.ErrAbortHandler || !strings.Contains(log.String(), "too late") {
+		broke := recover()
+		if err, _ := broke.(error); !errors.Is(err, http.ErrAbortHandler) || !strings.Contains(log.String(), "too late") {
 			t.Errorf("an answer that had begun ends with %v, log %s", broke, log)
 		}
 	}()

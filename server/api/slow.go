@@ -44,7 +44,7 @@ func timed(w http.ResponseWriter, body io.ReadCloser, limit time.Duration) io.Re
 func (b *timedBody) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
 	switch {
-	case err == io.EOF:
+	case errors.Is(err, io.EOF):
 		_ = b.rc.SetReadDeadline(time.Time{}) // the connection is gone: its context says so
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		err = tooSlow(err)

@@ -42,11 +42,11 @@ func openMounted(dir string, more ...string) (*DB, error) {
 
 func refused(what string, err error, code fault.Code, words ...string) error {
 	if fault.CodeOf(err) != code {
-		return fmt.Errorf("%s: code %q: %v", what, fault.CodeOf(err), err)
+		return fmt.Errorf("%s: code %q: %w", what, string(fault.CodeOf(err)), err)
 	}
 	for _, w := range words {
 		if !strings.Contains(err.Error(), w) {
-			return fmt.Errorf("%s: %q does not say %q", what, err, w)
+			return fmt.Errorf("%s: %w does not say %q", what, err, w)
 		}
 	}
 	return nil

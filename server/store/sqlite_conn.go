@@ -78,7 +78,7 @@ func (c *writeConn) lost() bool { return c.gone }
 // exec and query run under a context that never ends: an interrupted statement would take the
 // transaction, and so everybody's operations, with it.
 func (c *writeConn) exec(query string, args ...any) (sql.Result, error) {
-	s, err := c.prepare(query)
+	s, err := c.prepare(query) //nolint:sqlclosecheck // it stays in the connection's cache
 	if err != nil {
 		return nil, err
 	}
@@ -86,7 +86,7 @@ func (c *writeConn) exec(query string, args ...any) (sql.Result, error) {
 }
 
 func (c *writeConn) query(query string, args ...any) (*sql.Rows, error) {
-	s, err := c.prepare(query)
+	s, err := c.prepare(query) //nolint:sqlclosecheck // it stays in the connection's cache
 	if err != nil {
 		return nil, err
 	}

@@ -20,7 +20,7 @@ func newStatements(pool *sql.DB) *statements {
 }
 
 func (s *statements) query(ctx context.Context, text string, args ...any) (*sql.Rows, error) {
-	stmt, err := s.prepared(ctx, text)
+	stmt, err := s.prepared(ctx, text) //nolint:sqlclosecheck // it stays in the cache
 	switch {
 	case err != nil:
 		return nil, err
@@ -45,7 +45,7 @@ func (s *statements) prepared(ctx context.Context, text string) (*sql.Stmt, erro
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if first := s.all[text]; first != nil { // somebody else was faster
-		_ = stmt.Close()
+		_ = stmt.Close() //nolint:sqlclosecheck // the other is used, and this one kept when it is the first
 		return first, nil
 	}
 	s.all[text] = stmt

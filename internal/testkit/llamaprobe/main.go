@@ -79,10 +79,10 @@ func probe(ctx context.Context, path string) (code int, err error) {
 		if ctx.Err() != nil {
 			return 2, fmt.Errorf("%s gave no token within %s: %w", path, deadline, err)
 		}
-		return 1, fmt.Errorf("%s gave no token: %w (%v)", path, err, died)
+		return 1, fmt.Errorf("%s gave no token: %w (%w)", path, err, died)
 	case err := <-ended:
 		why := llama.ParseStartError(strings.Split(log.String(), "\n"))
-		return 1, fmt.Errorf("%s ended before it gave a token: %v: %s", path, err, why)
+		return 1, fmt.Errorf("%s ended before it gave a token: %w: %s", path, err, why)
 	}
 }
 
