@@ -61,9 +61,8 @@ func (at *attempt) run() {
 	defer at.forget()
 	ended := make(chan ending, 1)
 	go func() {
-		e := at.call()
+		ended <- at.call() // before the slot is free: whoever waits for quiet may then desert what is left
 		at.w.release(at.pool)
-		ended <- e
 	}()
 	var e ending
 	select {
