@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"runtime/debug"
+	"sync/atomic"
 	"time"
 
 	"interlock.sh/tasks"
@@ -27,6 +28,7 @@ type attempt struct {
 	desert  chan struct{} // closes when a handler that does not stop is no longer waited for
 	stream  *stream
 	chatter *chatter
+	ending  atomic.Bool // its end is being reported
 }
 
 // newAttempt readies an attempt. The caller holds mu.
@@ -51,8 +53,13 @@ func (at *attempt) cancelled(reason string) {
 	at.stop(fmt.Errorf("%w: %s", ErrCancelled, reason))
 }
 
-// silence ends everything of an attempt that is no longer ours.
-func (at *attempt) silence() { at.hush(ErrStale) }
+// silence ends everything of an attempt that is no longer ours. Once its end is on the way only the answer
+// to that counts: a renewal that crossed it is told that the attempt is over because the end was taken.
+func (at *attempt) silence() {
+	if !at.ending.Load() {
+		at.hush(ErrStale)
+	}
+}
 
 func (at *attempt) silent() bool { return at.alive.Err() != nil }
 

@@ -31,6 +31,7 @@ func (w *Worker) deliver(at *attempt, e ending) {
 			w.log.Error("spool the end of an attempt", slog.String("task", r.ref().TaskID), slog.Any("cause", err))
 		}
 	}
+	at.ending.Store(true)
 	at.chatter.lastWords(at.alive)
 	if w.settle(at.alive, r, at.stream) {
 		w.count(e.kind, e)
@@ -74,7 +75,7 @@ func (w *Worker) settle(ctx context.Context, r *record, s *stream) (taken bool) 
 		case isStale(err):
 			w.dropRecord(r)
 			if s.at != nil {
-				s.at.silence()
+				s.at.hush(ErrStale)
 			}
 			return false
 		case ctx.Err() != nil:

@@ -294,6 +294,8 @@ func (s *stream) took(end int64, got tasks.DeltaResponse, err error) (again bool
 		return s.gaps > 1
 	case isStale(err) && s.at != nil:
 		s.at.silence()
+		s.broken = err // the end, when it is on its way, goes without the rest and is answered for itself
+		s.broadcast()
 		return false
 	}
 	switch judge(err) {

@@ -322,3 +322,31 @@ func TestReportsArePacedAfterTheFirstFew(t *testing.T) {
 		t.Errorf("%d reports, stream %q", len(p.deltas), got)
 	}
 }
+
+// TestStaleStreamDoesNotHoldTheEnd: a control plane that has replaced the attempt refuses its last bytes; the
+// end is reported all the same, is refused too, and nothing goes round in circles.
+func TestStaleStreamDoesNotHoldTheEnd(t *testing.T) {
+	p := newFake(t)
+	refused := make(chan struct{})
+	stale := fault.New(fault.StaleAttempt, "stale")
+	p.onDelta = func(context.Context, tasks.DeltaReport) (tasks.DeltaResponse, error) {
+		<-refused
+		return tasks.DeltaResponse{}, stale
+	}
+	p.onComplete = func(_ context.Context, req tasks.CompleteRequest) (tasks.CompleteResponse, error) {
+		return tasks.CompleteResponse{Outcomes: []tasks.Outcome{{Error: &tasks.Answer{Code: string(fault.StaleAttempt)}}}}, nil
+	}
+	w, end := p.run(worker.Options{}, tasks.Pure, func(_ context.Context, task *worker.Task) (any, error) {
+		_, err := task.WriteString("words")
+		time.AfterFunc(20*time.Millisecond, func() { close(refused) }) // when the end is on its way
+		return nil, err
+	})
+	p.add("default", 1)
+	p.until("the end", func() bool { return len(p.completedIDs()) == 1 && w.Stats().Held == 0 })
+	if err := end(); err != nil {
+		t.Fatal(err)
+	}
+	if n := len(p.deltas); n != 1 || w.Stats().Stale != 1 {
+		t.Errorf("%d reports, stats %+v", n, w.Stats())
+	}
+}

@@ -33,28 +33,41 @@ type answer struct {
 // decoding is the speed from the first word to the last.
 func (a answer) decoding() float64 { return float64(a.tokens-1) / (a.last - a.first).Seconds() }
 
+// kind is one kind of question: how long its answers are, and a text with room for a number.
+type kind struct {
+	tokens int
+	text   string
+}
+
+// The questions: long answers measure speed. The time to the first token has short questions and answers of
+// its own and many more of them: on a machine whose speed drifts, reading a long prompt hides milliseconds.
+var (
+	long = kind{answerTokens, "Case number %06d. You keep the logbook of a small observatory on a hill by the sea. " +
+		"Write the entry of last night in plain words: the weather, the instruments, what was seen, and what went wrong."}
+	short = kind{4, "Case number %06d."}
+)
+
 // prompts are distinct and of one length in tokens: the model splits numbers into digits.
 type prompts struct{ next int }
 
-func (p *prompts) make() string {
+func (p *prompts) make(k kind) string {
 	p.next++
-	return fmt.Sprintf("Case number %06d. You keep the logbook of a small observatory on a hill by the sea. "+
-		"Write the entry of last night in plain words: the weather, the instruments, what was seen, and what went wrong.", p.next)
+	return fmt.Sprintf(k.text, p.next)
 }
 
 // request is the body that both doors get.
-func request(prompt string) []byte {
+func request(prompt string, tokens int) []byte {
 	b, _ := json.Marshal(map[string]any{ // strings and numbers: it always encodes
 		"model": rig.Alias, "messages": []map[string]string{{"role": "user", "content": prompt}},
-		"max_tokens": answerTokens, "temperature": 0, "cache_prompt": false, "logit_bias": endOfTurn,
+		"max_tokens": tokens, "temperature": 0, "cache_prompt": false, "logit_bias": endOfTurn,
 		"stream": true, "stream_options": map[string]bool{"include_usage": true},
 	})
 	return b
 }
 
 // ask streams one chat completion.
-func ask(ctx context.Context, c *http.Client, door rig.Door, prompt string) (answer, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, door.URL+"/v1/chat/completions", bytes.NewReader(request(prompt)))
+func ask(ctx context.Context, c *http.Client, door rig.Door, prompt string, tokens int) (answer, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, door.URL+"/v1/chat/completions", bytes.NewReader(request(prompt, tokens)))
 	if err != nil {
 		return answer{}, err
 	}
@@ -81,7 +94,7 @@ func ask(ctx context.Context, c *http.Client, door rig.Door, prompt string) (ans
 		if string(data) == "[DONE]" {
 			a.whole = at
 			_, err := io.Copy(io.Discard, resp.Body) // to the end, so that the connection can be kept
-			return a, errors.Join(err, a.check())
+			return a, errors.Join(err, a.check(tokens))
 		}
 		if err := a.chunk(data, at); err != nil {
 			return a, err
@@ -121,9 +134,9 @@ func (a *answer) chunk(data []byte, at time.Duration) error {
 	return nil
 }
 
-func (a *answer) check() error {
-	if a.tokens != answerTokens || a.first == 0 {
-		return fmt.Errorf("an answer has %d tokens, not %d: the comparison would be unfair", a.tokens, answerTokens)
+func (a *answer) check(tokens int) error {
+	if a.tokens != tokens || a.first == 0 {
+		return fmt.Errorf("an answer has %d tokens, not %d: the comparison would be unfair", a.tokens, tokens)
 	}
 	return nil
 }

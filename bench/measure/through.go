@@ -36,49 +36,77 @@ func Through(ctx context.Context, through, direct rig.Door, streams, rounds int)
 		}}
 		defer asker.clients[i].CloseIdleConnections()
 	}
-	var seen [2][]round
-	for n := range rounds + 1 {
+	speed, err := asker.rounds(ctx, long, streams, rounds)
+	if err != nil {
+		return nil, err
+	}
+	first, err := asker.rounds(ctx, short, streams, rounds*firstRounds)
+	if err != nil {
+		return nil, err
+	}
+	return append(speedRows(speed, streams), firstRows(first, streams)...), nil
+}
+
+// firstRounds is how many rounds for the first token are made for each round for speed.
+const firstRounds = 5
+
+// rounds asks both doors in turns: through the control plane first in the result.
+func (a *asker) rounds(ctx context.Context, k kind, streams, n int) (seen [2][]round, _ error) {
+	a.prompt = 0
+	for i := range n + 1 {
 		for turn := range 2 {
-			door := (n + turn) % 2 // who comes first changes with each round
-			r, err := asker.round(ctx, door, streams)
+			door := (i + turn) % 2 // who comes first changes with each round
+			r, err := a.round(ctx, k, door, streams)
 			if err != nil {
-				return nil, fmt.Errorf("ask %s: %w", [...]string{"through the control plane", "llama-server"}[door], err)
+				return seen, fmt.Errorf("ask %s: %w", [...]string{"through the control plane", "llama-server"}[door], err)
 			}
-			if n > 0 { // the first round opens connections and fills caches
+			if i > 0 { // the first round opens connections and fills caches
 				seen[door] = append(seen[door], r)
 			}
 		}
 	}
-	return throughRows(seen[0], seen[1], streams), nil
+	return seen, nil
 }
 
-func throughRows(through, direct []round, streams int) []report.Row {
+func speedRows(seen [2][]round, streams int) []report.Row {
+	through, direct := seen[0], seen[1]
 	var ratios, decoding []float64
-	var added []time.Duration
 	for i := range through {
 		ratios = append(ratios, through[i].speed/direct[i].speed)
 		decoding = append(decoding, through[i].decoding/direct[i].decoding)
-		added = append(added, through[i].first-direct[i].first)
 	}
 	speed := func(r round) float64 { return r.speed }
-	first := func(r round) time.Duration { return r.first }
-	name := fmt.Sprintf("%d stream", streams)
-	if streams > 1 {
-		name += "s"
-	}
 	return []report.Row{
 		{
-			What: name + ": tokens/s through ÷ direct",
+			What: named(streams) + ": tokens/s through ÷ direct",
 			Measured: fmt.Sprintf("%.3f (%.1f ÷ %.1f; between first and last word %.3f)",
 				median(ratios), median(of(through, speed)), median(of(direct, speed)), median(decoding)),
 			Bound: fmt.Sprintf("≥ %.2f", minSpeed), OK: median(ratios) >= minSpeed,
 		},
+	}
+}
+
+func firstRows(seen [2][]round, streams int) []report.Row {
+	through, direct := seen[0], seen[1]
+	var added []time.Duration
+	for i := range through {
+		added = append(added, through[i].first-direct[i].first)
+	}
+	first := func(r round) time.Duration { return r.first }
+	return []report.Row{
 		{
-			What:     name + ": time to first token, added",
+			What:     named(streams) + ": time to first token, added",
 			Measured: fmt.Sprintf("%.1f ms (%.1f − %.1f)", ms(median(added)), ms(median(of(through, first))), ms(median(of(direct, first)))),
 			Bound:    fmt.Sprintf("≤ %.0f ms", ms(maxAdded)), OK: median(added) <= maxAdded,
 		},
 	}
+}
+
+func named(streams int) string {
+	if streams == 1 {
+		return "1 stream"
+	}
+	return fmt.Sprintf("%d streams", streams)
 }
 
 // asker asks two doors, never both at the same time.
@@ -90,14 +118,14 @@ type asker struct {
 }
 
 // round asks one door with so many streams at once.
-func (a *asker) round(ctx context.Context, door, streams int) (round, error) {
+func (a *asker) round(ctx context.Context, k kind, door, streams int) (round, error) {
 	answers := make([]answer, streams)
 	group, ctx := errgroup.WithContext(ctx)
 	began := time.Now()
 	for i := range answers {
-		prompt := a.prompts.make()
+		prompt := a.prompts.make(k)
 		group.Go(func() (err error) {
-			answers[i], err = ask(ctx, a.clients[door], a.doors[door], prompt)
+			answers[i], err = ask(ctx, a.clients[door], a.doors[door], prompt, k.tokens)
 			return err
 		})
 	}
