@@ -21,7 +21,8 @@ export CGO_ENABLED=0 GOFLAGS='-trimpath -buildvcs=false'
 . "$here/demo-stop.sh"
 
 if [ "${1:-}" = stop ]; then
-  stop_kept "${2:-}"
+  kept=${2:-}
+  stop_kept "${kept%/}" # as in the command lines of what runs there
   exit
 fi
 
