@@ -36,7 +36,9 @@ func onTerminal(ts *testscript.TestScript, neg bool, args []string) {
 	defer master.Close()
 	path, err := exec.LookPath(args[0])
 	ts.Check(err)
-	cmd := exec.Command(path, args[1:]...)
+	// The leader of a terminal's session takes the terminal down when it ends, and what was written last may
+	// go with it. So a shell leads: it says how the program ended and waits until it is hung up on.
+	cmd := exec.Command("/bin/sh", append([]string{"-c", `trap : INT; "$@"; printf '\036%d\036' $?; read -r _`, "sh", path}, args[1:]...)...)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = slave, slave, slave
 	cmd.Dir = ts.MkAbs(".")
 	for _, name := range []string{"HOME", "PATH", "API", "NO_COLOR", "INTERLOCK_SDK_KEY", "INTERLOCK_URL"} {
@@ -45,36 +47,37 @@ func onTerminal(ts *testscript.TestScript, neg bool, args []string) {
 	cmd.Env = append(cmd.Env, "TERM=xterm-256color", "TMPDIR="+os.TempDir())
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
 	ts.Check(cmd.Start())
-	_ = slave.Close() // so that the reading ends with the program
-	kill := time.AfterFunc(30*time.Second, func() { _ = cmd.Process.Kill() })
+	_ = slave.Close()
+	kill := time.AfterFunc(30*time.Second, func() { _ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) })
 	defer kill.Stop()
 
-	screen, err := watchScreen(master, typed)
+	screen, code, err := watchScreen(master, typed)
+	_ = master.Close() // hangs up
+	_ = cmd.Wait()     // how the program ended is known; the shell ends by the hangup
 	ts.Check(err)
 	ts.Check(os.WriteFile(ts.MkAbs("screen"), screen, 0o600))
-	if failed := cmd.Wait() != nil; failed != neg {
-		ts.Fatalf("%s: failed is %v; the terminal showed\n%s", strings.Join(args, " "), failed, screen)
+	if failed := code != "0"; failed != neg {
+		ts.Fatalf("%s: exit code %s; the terminal showed\n%s", strings.Join(args, " "), code, screen)
 	}
 }
 
-// watchScreen reads what the program shows until it ends, and types at its first prompt.
-func watchScreen(master *os.File, typed string) ([]byte, error) {
-	var screen []byte
+// watchScreen reads what the program shows until it ends with a code, and types at its first prompt.
+func watchScreen(master *os.File, typed string) (screen []byte, code string, err error) {
 	buf := make([]byte, 4096)
 	for {
 		n, err := master.Read(buf)
 		screen = append(screen, buf[:n]...)
 		if typed != "" && (bytes.HasSuffix(screen, []byte(": ")) || bytes.HasSuffix(screen, []byte("] "))) {
 			if _, err := io.WriteString(master, typed); err != nil {
-				return nil, err
+				return nil, "", err
 			}
 			typed = ""
 		}
-		if errors.Is(err, syscall.EIO) || errors.Is(err, io.EOF) { // the other side is closed
-			return bytes.ReplaceAll(screen, []byte("\r\n"), []byte("\n")), nil
+		if part := bytes.Split(screen, []byte{0o36}); len(part) == 3 {
+			return bytes.ReplaceAll(part[0], []byte("\r\n"), []byte("\n")), string(part[1]), nil
 		}
 		if err != nil {
-			return nil, err
+			return nil, "", fmt.Errorf("the terminal went before the program ended: %w, after %q", err, screen)
 		}
 	}
 }
