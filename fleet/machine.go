@@ -86,6 +86,24 @@ type Heartbeat struct {
 	Server         *ServerFacts       `json:"server,omitempty" doc:"the model server found on the machine"`
 	Deployments    []DeploymentReport `json:"deployments"`
 	Warnings       []string           `json:"warnings,omitempty"`
+	Hours          *Hours             `json:"hours,omitempty" doc:"what the owner allows now"`
+	Update         *UpdateReport      `json:"update,omitempty" doc:"the newest news of the updater"`
+}
+
+// Hours is what the owner of a machine allows now, and when that changes by the clock.
+type Hours struct {
+	Mode string     `json:"mode" doc:"always, night, window or paused"`
+	Open bool       `json:"open"`
+	Why  string     `json:"why,omitempty" doc:"why not: until 22:00, on battery"`
+	Next *time.Time `json:"next,omitempty" doc:"the next change that the clock alone brings"`
+}
+
+// UpdateReport is what became of the newest update of a machine.
+type UpdateReport struct {
+	State   string    `json:"state" doc:"current, available, waiting, staged, watching, reverted, stopped"`
+	Version string    `json:"version,omitempty" doc:"that it is about"`
+	Why     string    `json:"why,omitempty"`
+	At      time.Time `json:"at"`
 }
 
 // HeartbeatResponse tells a machine whether to read its desired state again.
@@ -163,6 +181,8 @@ type Machine struct {
 	EnrolledAt  time.Time          `json:"enrolledAt"`
 	LastSeen    *time.Time         `json:"lastSeen,omitempty"`
 	RevokedAt   *time.Time         `json:"revokedAt,omitempty"`
+	Hours       *Hours             `json:"hours,omitempty"`
+	Update      *UpdateReport      `json:"update,omitempty"`
 }
 
 // Sample is one point of a machine's telemetry history.

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"interlock.sh/fleet"
+	"interlock.sh/fleet/schedule"
 )
 
 // Status is an agent as its owner sees it.
@@ -25,6 +26,24 @@ type Status struct {
 	Report    fleet.Heartbeat `json:"report"`
 	LastSeen  *time.Time      `json:"lastSeen,omitempty" doc:"newest heartbeat that the control plane accepted"`
 	LastError string          `json:"lastError,omitempty" doc:"why the control plane could not be asked"`
+
+	Wish   Wish                `json:"wish"`
+	Hours  fleet.Hours         `json:"hours" doc:"what the wish allows now"`
+	Awake  Awake               `json:"awake"`
+	Update *fleet.UpdateReport `json:"update,omitempty"`
+}
+
+// Wish is what the owner of the machine wants of one role. It is kept over restarts, updates and
+// re-enrollment.
+type Wish struct {
+	schedule.Availability
+	Hold *schedule.Hold `json:"hold,omitempty"`
+}
+
+// Awake says whether the machine is kept from sleeping while a task runs.
+type Awake struct {
+	Held    bool   `json:"held"`
+	Refused string `json:"refused,omitempty" doc:"why the system does not let us"`
 }
 
 // Check is one line of doctor.
