@@ -164,11 +164,14 @@ type Outcome struct {
 }
 
 // FailReport ends an attempt without a result. Code CANCELLED acknowledges a cancel request. Returned
-// hands the attempt back undone: it does not count against the task.
+// hands the attempt back undone: it does not count against the task, runs again when its handler is pure
+// or idempotent, and ends with an unknown outcome otherwise. Unbegun says beside it that no handler ran, so
+// that it runs again whatever its handler declares.
 type FailReport struct {
 	Ref
 	Failure
 	Returned    bool  `json:"returned,omitempty"`
+	Unbegun     bool  `json:"unbegun,omitempty"`
 	StreamBytes int64 `json:"streamBytes,omitempty"`
 }
 

@@ -4,9 +4,11 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"log/slog"
 	"runtime/debug"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -29,6 +31,8 @@ type attempt struct {
 	stream  *stream
 	chatter *chatter
 	ending  atomic.Bool // its end is being reported
+
+	abandoned sync.Once // guards desert
 }
 
 // newAttempt readies an attempt. The caller holds mu.
@@ -78,7 +82,7 @@ func (at *attempt) run() {
 		select {
 		case e = <-ended: // in the same moment
 		default:
-			e = handBack(at.handler.safety)
+			e = handBack(at.handler.safety, context.Cause(at.ctx))
 		}
 	}
 	at.w.deliver(at, e)
@@ -92,12 +96,19 @@ func (at *attempt) forget() {
 	at.w.mu.Lock()
 	defer at.w.mu.Unlock()
 	delete(at.w.held, at.AttemptID)
+	if len(at.w.held) == 0 && at.w.empty != nil {
+		close(at.w.empty)
+		at.w.empty = nil
+	}
 }
 
 // call runs the handler, whatever it does.
 func (at *attempt) call() (e ending) {
 	if at.handler.run == nil { // only a control plane that mixes workers up sends this
-		return handBack(tasks.Pure)
+		return unbegun(errors.New("this worker has no handler for it"))
+	}
+	if cause := context.Cause(at.ctx); errors.Is(cause, ErrStopping) { // leased while the work was handed back
+		return unbegun(cause)
 	}
 	if at.DeadlineMs > 0 {
 		ended := make(chan struct{})

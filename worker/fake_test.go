@@ -42,6 +42,7 @@ type plane struct {
 
 	onRegister func(tasks.RegisterRequest) error
 	onClaim    func(tasks.ClaimRequest) error
+	onAnswer   func(tasks.ClaimRequest) []tasks.Attempt // of a claim, whatever was registered meanwhile
 	onRenew    func(context.Context, tasks.RenewRequest) (tasks.RenewResponse, error)
 	onDelta    func(context.Context, tasks.DeltaReport) (tasks.DeltaResponse, error)
 	onComplete func(context.Context, tasks.CompleteRequest) (tasks.CompleteResponse, error)
@@ -146,6 +147,11 @@ func (p *plane) ClaimTasks(ctx context.Context, req tasks.ClaimRequest) (tasks.C
 	if p.onClaim != nil {
 		if err := p.onClaim(req); err != nil {
 			return out, err
+		}
+	}
+	if p.onAnswer != nil {
+		if out.Attempts = p.onAnswer(req); len(out.Attempts) > 0 {
+			return out, nil
 		}
 	}
 	timeout := p.clock.After(time.Duration(req.WaitMs) * time.Millisecond)

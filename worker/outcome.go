@@ -74,6 +74,7 @@ type ending struct {
 	result   []byte
 	failure  tasks.Failure
 	returned bool
+	unbegun  bool // with returned: no handler ran
 	reason   string
 }
 
@@ -95,20 +96,27 @@ func endOf(safety tasks.EffectSafety, result []byte, err, cause error) ending {
 	case errors.Is(cause, context.DeadlineExceeded):
 		return failed(CodeExpired, err.Error(), false)
 	case errors.Is(cause, ErrStopping) && (!explicit || said.retryable):
-		return handBack(safety)
+		return handBack(safety, cause)
 	case explicit && said.code != "":
 		return failed(said.code, said.message, said.retryable)
 	}
 	return failed(codeOf(err), err.Error(), explicit && said.retryable)
 }
 
-// handBack is the end of an attempt that its worker did not finish.
-func handBack(safety tasks.EffectSafety) ending {
+// handBack is the end of an attempt that its worker did not finish, and why.
+func handBack(safety tasks.EffectSafety, why error) ending {
 	if !safety.Repeatable() {
-		return ending{kind: endUnknown, reason: "the worker stopped while a handler that must not repeat was running"}
+		return ending{kind: endUnknown, reason: "a handler that must not repeat was stopped: " + why.Error()}
 	}
-	e := failed(CodeReturned, ErrStopping.Error(), false)
+	e := failed(CodeReturned, why.Error(), false)
 	e.returned = true
+	return e
+}
+
+// unbegun is the end of an attempt whose handler never ran: whatever its safety, it may run again.
+func unbegun(why error) ending {
+	e := handBack(tasks.Pure, why)
+	e.unbegun = true
 	return e
 }
 

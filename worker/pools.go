@@ -93,8 +93,13 @@ func (w *Worker) serves(pools []Pool) bool {
 // Drain claims nothing more and keeps what is held until it ends.
 func (w *Worker) Drain() { w.setDrain(true) }
 
-// Resume ends Drain.
-func (w *Worker) Resume() { w.setDrain(false) }
+// Resume ends Drain and HandBack.
+func (w *Worker) Resume() {
+	w.mu.Lock()
+	w.given = nil
+	w.mu.Unlock()
+	w.setDrain(false)
+}
 
 func (w *Worker) setDrain(on bool) {
 	w.mu.Lock()
@@ -213,6 +218,9 @@ func (w *Worker) take(p *pool, a tasks.Attempt) {
 	p.busy++
 	w.busy++
 	at := w.newAttempt(p, a)
+	if w.given != nil {
+		at.stop(w.given)
+	}
 	w.held[a.AttemptID] = at
 	w.expect(at)
 	w.work.Go(at.run)

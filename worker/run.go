@@ -104,13 +104,13 @@ func (w *Worker) wind(stopClaims func(), expelled bool) {
 	stopClaims()
 	w.claims.Wait()
 
-	w.awaitQuiet(grace)
+	w.awaitQuiet(w.life, grace)
 	for _, at := range w.attempts() {
 		at.stop(ErrStopping)
 	}
-	w.awaitQuiet(stopWait)
+	w.awaitQuiet(w.life, stopWait)
 	for _, at := range w.attempts() {
-		close(at.desert)
+		at.abandon()
 	}
 	if !expelled && !w.wait(&w.work, flushWait) {
 		w.log.Warn("the worker ends before every report was answered", slog.Bool("spooled", w.spool != nil))
@@ -136,8 +136,8 @@ func (w *Worker) announce(ctx context.Context) {
 	}
 }
 
-// awaitQuiet waits until no handler runs, at most d.
-func (w *Worker) awaitQuiet(d time.Duration) {
+// awaitQuiet waits until no handler runs, at most d or until ctx ends.
+func (w *Worker) awaitQuiet(ctx context.Context, d time.Duration) {
 	w.mu.Lock()
 	if w.busy == 0 || d < 0 {
 		w.mu.Unlock()
@@ -151,6 +151,7 @@ func (w *Worker) awaitQuiet(d time.Duration) {
 	select {
 	case <-quiet:
 	case <-w.clock.After(d):
+	case <-ctx.Done():
 	}
 }
 

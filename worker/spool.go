@@ -42,7 +42,7 @@ func newRecord(workerID string, ref tasks.Ref, e ending, left tail) *record {
 	case endUnknown:
 		r.Unknown = &tasks.UnknownReport{Ref: ref, Reason: e.reason}
 	default:
-		r.Fail = &tasks.FailReport{Ref: ref, Failure: e.failure, Returned: e.returned}
+		r.Fail = &tasks.FailReport{Ref: ref, Failure: e.failure, Returned: e.returned, Unbegun: e.unbegun}
 	}
 	r.setStreamBytes(left.Offset + int64(len(left.Text)))
 	return r

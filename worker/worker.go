@@ -81,7 +81,9 @@ type Worker struct {
 	began    bool
 	drain    bool
 	stopping bool
-	quiet    chan struct{} // set while stopping; closes when no handler runs any more
+	quiet    chan struct{} // of who waits; closes when no handler runs any more
+	empty    chan struct{} // of who waits; closes when nothing is held any more
+	given    *givenBack    // set from HandBack to Resume: why what is claimed goes back
 	poked    chan struct{} // closes at the next hint
 	renewing renewal
 	stats    Stats

@@ -166,7 +166,11 @@ func (o *op) fail(t *task, req tasks.FailReport) error {
 	failed := entry{tasks.EntryAttemptFailed, failedData{req.Failure, req.Returned}}
 	event, why, uncounted := tasks.AfterFailure(t.standing(o.now), req.Retryable), "failed", 0
 	if req.Returned {
-		event, why, uncounted = tasks.AfterReturn(t.standing(o.now)), "returned", 1
+		standing := t.standing(o.now)
+		if req.Unbegun {
+			standing.Safety = tasks.Pure
+		}
+		event, why, uncounted = tasks.AfterReturn(standing), "returned", 1
 	}
 	return o.settle(t, event, why, uncounted, req.Failure, failed)
 }
