@@ -3,7 +3,8 @@
 // caller brings the time, in the machine's zone, and what the machine measures.
 //
 // A window is a span of local wall-clock time, never a list of instants: it is asked "is now inside?",
-// so a clock change, a sleep or a change of the zone needs no repair.
+// so a clock change, a sleep or a change of the zone needs no repair. Where a clock change repeats an
+// hour, a window that ends within it is open twice; where one is skipped, what began in it begins after.
 package schedule
 
 import "time"
@@ -19,8 +20,9 @@ const (
 	Paused Mode = "paused"
 )
 
-// Span is a part of the day. Start and End are "HH:MM" in local time; End before or at Start is on the
-// next day. Days are the days on which it starts ("mon" … "sun"); none means every day.
+// Span is a part of the day. Start and End are "HH:MM" in local time; End before Start is on the next
+// day, and "24:00" is the day's end. Days are the days on which it starts ("mon" … "sun"); none means
+// every day.
 type Span struct {
 	Start string   `json:"start"`
 	End   string   `json:"end"`
@@ -59,6 +61,7 @@ type Facts struct {
 // Verdict is the answer to "may it work now?".
 type Verdict struct {
 	Open   bool       `json:"open"`
+	Drain  bool       `json:"drain,omitempty"`  // not open, but the models stay loaded: a hold that drains
 	Why    string     `json:"why,omitempty"`    // why not, in words: "until 22:00", "on battery"
 	Next   *time.Time `json:"next,omitempty"`   // the next change that the clock alone brings
 	Unsure []string   `json:"unsure,omitempty"` // ceilings that could not be measured
