@@ -1,10 +1,12 @@
 package localapi
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"net"
 	"net/http"
@@ -15,6 +17,7 @@ import (
 
 	"interlock.sh/fault"
 	"interlock.sh/fleet"
+	"interlock.sh/fleet/schedule"
 )
 
 // Client talks to one agent of this machine.
@@ -36,7 +39,7 @@ func (c *Client) Status(ctx context.Context) (Status, error) {
 	ctx, cancel := context.WithTimeout(ctx, quickly)
 	defer cancel()
 	var out Status
-	return out, c.do(ctx, http.MethodGet, "/status", &out)
+	return out, c.do(ctx, http.MethodGet, "/status", nil, &out)
 }
 
 // SetOwner pauses, resumes or drains in the owner's name.
@@ -48,7 +51,29 @@ func (c *Client) SetOwner(ctx context.Context, mode fleet.Mode) (Status, error) 
 	}
 	ctx, cancel := context.WithTimeout(ctx, quickly)
 	defer cancel()
-	return out, c.do(ctx, http.MethodPost, verb, &out)
+	return out, c.do(ctx, http.MethodPost, verb, nil, &out)
+}
+
+// SetAvailability sets the owner's hours and other limits. An agent from before them answers
+// fault.NotFound.
+func (c *Client) SetAvailability(ctx context.Context, a schedule.Availability) (Status, error) {
+	ctx, cancel := context.WithTimeout(ctx, quickly)
+	defer cancel()
+	var out Status
+	return out, c.do(ctx, http.MethodPut, "/availability", a, &out)
+}
+
+// Pause pauses beside the hours, for whole minutes; for 0 until it is resumed. An agent from before the
+// hours ignores the time: ask its Status first.
+func (c *Client) Pause(ctx context.Context, d time.Duration) (Status, error) {
+	ctx, cancel := context.WithTimeout(ctx, quickly)
+	defer cancel()
+	path := "/pause"
+	if d > 0 {
+		path += "?minutes=" + strconv.Itoa(int((d+time.Minute-1)/time.Minute))
+	}
+	var out Status
+	return out, c.do(ctx, http.MethodPost, path, nil, &out)
 }
 
 // quickly bounds what an agent answers from memory. Doctor has no bound but the caller's: reading every
@@ -58,7 +83,7 @@ const quickly = time.Minute
 // Doctor has the agent check itself; deep reads every model file whole.
 func (c *Client) Doctor(ctx context.Context, deep bool) ([]Check, error) {
 	var out []Check
-	return out, c.do(ctx, http.MethodGet, "/doctor?deep="+strconv.FormatBool(deep), &out)
+	return out, c.do(ctx, http.MethodGet, "/doctor?deep="+strconv.FormatBool(deep), nil, &out)
 }
 
 // Logs reads the newest lines of a deployment's model server, by id or alias; of the agent for "".
@@ -67,13 +92,24 @@ func (c *Client) Logs(ctx context.Context, deployment string, lines int) (Logs, 
 	defer cancel()
 	var out Logs
 	q := url.Values{"deployment": {deployment}, "lines": {strconv.Itoa(lines)}}
-	return out, c.do(ctx, http.MethodGet, "/logs?"+q.Encode(), &out)
+	return out, c.do(ctx, http.MethodGet, "/logs?"+q.Encode(), nil, &out)
 }
 
-func (c *Client) do(ctx context.Context, method, path string, out any) error {
-	req, err := http.NewRequestWithContext(ctx, method, "http://agent"+path, http.NoBody)
+func (c *Client) do(ctx context.Context, method, path string, in, out any) error {
+	body := io.Reader(http.NoBody)
+	if in != nil {
+		b, err := json.Marshal(in)
+		if err != nil {
+			return err
+		}
+		body = bytes.NewReader(b)
+	}
+	req, err := http.NewRequestWithContext(ctx, method, "http://agent"+path, body)
 	if err != nil {
 		return err
+	}
+	if in != nil {
+		req.Header.Set("Content-Type", "application/json")
 	}
 	resp, err := c.http.Do(req)
 	if err != nil {
