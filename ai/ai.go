@@ -62,7 +62,8 @@ type RunRequest struct {
 	Messages       []Message       `json:"messages,omitempty"`
 	RoutePolicy    Policy          `json:"routePolicy,omitempty" doc:"default self-hosted-only for a deployment alias"`
 	MaxTokens      int             `json:"maxTokens,omitempty" doc:"1 to 16384"`
-	TimeoutMs      int64           `json:"timeoutMs,omitempty" doc:"counted from admission, at most 24 h; default 1 h"`
+	TimeoutMs      int64           `json:"timeoutMs,omitempty" doc:"counted from admission, with waitForMs from its first start, at the latest from the wait's end; at most 24 h, default 1 h"`
+	WaitForMs      int64           `json:"waitForMs,omitempty" doc:"how long it may wait for a machine to serve it, at most 24 h; default not at all"`
 	Temperature    *float64        `json:"temperature,omitempty"`
 	TopP           *float64        `json:"topP,omitempty"`
 	Seed           *int64          `json:"seed,omitempty"`
@@ -98,6 +99,7 @@ type Run struct {
 	CreatedAt       time.Time       `json:"createdAt"`
 	StartedAt       *time.Time      `json:"startedAt,omitempty"`
 	EndedAt         *time.Time      `json:"endedAt,omitempty"`
+	Waiting         *Waiting        `json:"waiting,omitempty" doc:"of a queued run with waitForMs, or one that was given back"`
 }
 
 // RunList is one page of runs, newest first.

@@ -13,6 +13,7 @@ import (
 const (
 	choresEvery  = time.Minute
 	collectEvery = time.Hour
+	waitsEvery   = time.Second
 )
 
 // chores does what is due every minute and every hour until ctx ends. What fails is done the next time.
@@ -34,6 +35,18 @@ func chores(ctx context.Context, c Config, flushKeys func(context.Context) error
 			collected = now
 			_, err := runs.Collect(ctx, now)
 			try("delete what ended runs were asked", err)
+		}
+	}
+}
+
+// endWaits ends the waits of runs that are over until ctx does.
+func endWaits(ctx context.Context, c Config, runs *serverai.Service) error {
+	for {
+		if err := retry.Sleep(ctx, c.Clock, waitsEvery); err != nil {
+			return nil
+		}
+		if err := runs.EndWaits(ctx); err != nil && ctx.Err() == nil {
+			c.Logger.WarnContext(ctx, "end waits of runs", slog.Any("cause", err))
 		}
 	}
 }

@@ -82,6 +82,8 @@ type plane struct {
 	unused unused
 	// chores are what is done now and then beside the requests.
 	chores func(ctx context.Context) error
+	// waits ends the waits of runs that are over.
+	waits func(ctx context.Context) error
 }
 
 func build(c Config, db *store.DB, blobs *files.Store, pin string) *plane {
@@ -98,6 +100,7 @@ func build(c Config, db *store.DB, blobs *files.Store, pin string) *plane {
 		Meters: api.NewMeters(), Ready: p.isReady,
 	})
 	p.chores = func(ctx context.Context) error { return chores(ctx, c, p.auth.Flush, blobs, runs) }
+	p.waits = func(ctx context.Context) error { return endWaits(ctx, c, runs) }
 	return p
 }
 
@@ -121,6 +124,7 @@ func (p *plane) serve(ctx context.Context, c Config, listeners []net.Listener, s
 	stopAdmin := p.serveAdmin(c.Data, group)
 	group.Go(func() error { return ignoreEnd(gctx, p.tasks.Run(gctx)) })
 	group.Go(func() error { return p.chores(gctx) })
+	group.Go(func() error { return p.waits(gctx) })
 	group.Go(func() error {
 		<-gctx.Done()
 		return errors.Join(stopAdmin(), p.shutDown(srv, stopRequests))

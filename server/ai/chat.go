@@ -3,6 +3,7 @@ package serverai
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 
 	"interlock.sh/ai"
@@ -52,21 +53,24 @@ var ignored = []string{
 }
 
 // refused are parameters of OpenAI's service without which the answer is another one than was asked
-// for, each with the way out.
+// for, and ours that /v1 does not take, each with the way out.
 var refused = map[string]string{
 	"functions":          "it is deprecated: use tools",
 	"function_call":      "it is deprecated: use tool_choice",
 	"audio":              "leave it out: answers are text",
 	"web_search_options": "leave it out, or offer a search of your own in tools: the machines search nothing",
+	"waitForMs":          "leave it out: a chat completion is answered at once. A run of POST /api/ai/runs can wait for a machine",
 	"moderation":         "leave it out, and moderate in the application: nothing is moderated here",
 }
 
-// ParseChat checks a body of /v1/chat/completions. Errors carry the parameter in Field.
+// ParseChat checks a body of /v1/chat/completions. Errors carry the parameter in Field; of several bad ones
+// it is the first by name.
 func ParseChat(raw map[string]json.RawMessage) (Chat, Asked, error) {
 	var asked Asked
 	out := Chat{}
 	given := func(name string) bool { v, ok := raw[name]; return ok && string(v) != "null" }
-	for name, v := range raw {
+	for _, name := range slices.Sorted(maps.Keys(raw)) {
+		v := raw[name]
 		if !given(name) {
 			continue
 		}

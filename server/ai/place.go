@@ -12,8 +12,9 @@ import (
 )
 
 // place decides where a run goes: the deployment that its model names, when the policy allows it and an
-// eligible machine serves it. A refusal creates nothing and costs nothing.
-func (s *Service) place(ctx context.Context, project, model string, policy ai.Policy) (fleet.Deployment, ai.Policy, error) {
+// eligible machine serves it, or the run may wait for one. A refusal creates nothing and costs nothing.
+func (s *Service) place(ctx context.Context, project string, sub Submission) (fleet.Deployment, ai.Policy, error) {
+	model, policy := sub.Model, sub.Policy
 	if policy != "" && !policy.Valid() {
 		return fleet.Deployment{}, policy, fault.New(fault.Invalid, "routePolicy %q is none of %s, %s, %s", policy, ai.ManagedOnly, ai.SelfHostedOnly, ai.SelfHostedThenManaged).WithField("routePolicy")
 	}
@@ -40,10 +41,10 @@ func (s *Service) place(ctx context.Context, project, model string, policy ai.Po
 	if n == 0 && policy == ai.SelfHostedThenManaged {
 		return d, policy, managedNotSet(model)
 	}
-	if n == 0 {
+	if n == 0 && sub.WaitForMs == 0 {
 		return d, policy, fault.New(fault.NoEligibleWorker, "no healthy machine of project %s serves %s", project, d.Alias).
 			WithField("model").With("deployment", d.Alias).
-			WithHint("start or resume one: interlock models machine list shows the state of each; nothing was billed")
+			WithHint("start or resume one: interlock models machine list shows the state of each, or let the run wait for one (interlock ask --wait-for, waitForMs of /api/ai/runs); nothing was billed")
 	}
 	queued, err := servertasks.Queued(s.db.Reader(ctx), project, ai.ChatType, ai.ChatVersion, fleet.Pool(d.ID))
 	if err == nil && queued >= ai.MaxQueued {

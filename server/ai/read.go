@@ -27,7 +27,7 @@ func scanRun(r store.Scanner) (ai.Run, error) {
 // wholeRun is a run with all that its task, its usage event and its newest attempt know, in one read: so
 // a run that ended is never seen without its usage event. The newest attempt may be one that was handed
 // back and does not count against the task.
-const wholeRun = "SELECT " + runColumns + `, t.state, t.error, t.result, t.worker_id, t.started_at, t.ended_at, COALESCE(a.number, 0), COALESCE(m.name, '')` +
+const wholeRun = "SELECT " + runColumns + `, t.state, t.error, t.result, t.worker_id, t.started_at, t.ended_at, t.start_by, COALESCE(a.number, 0), COALESCE(m.name, '')` +
 	runFrom + `JOIN tasks t ON t.id = r.task
 	LEFT JOIN attempts a ON a.task_id = r.task AND a.number = (SELECT MAX(n.number) FROM attempts n WHERE n.task_id = r.task)
 	LEFT JOIN machines m ON m.id = a.machine `
@@ -44,14 +44,17 @@ func (b beside) Scan(dest ...any) error { return b.Scanner.Scan(append(dest, b.r
 func scanWhole(r store.Scanner) (ai.Run, error) {
 	var state tasks.State
 	var failure, result, worker, machine string
-	var started, ended int64
+	var started, ended, startBy int64
 	var attempt int
-	v, err := scanRun(beside{r, []any{&state, &failure, &result, &worker, &started, &ended, &attempt, &machine}})
+	v, err := scanRun(beside{r, []any{&state, &failure, &result, &worker, &started, &ended, &startBy, &attempt, &machine}})
 	if err != nil {
 		return v, err
 	}
 	v.State, v.WorkerID, v.Attempt, v.Machine = state, worker, attempt, machine
 	v.StartedAt, v.EndedAt = maybe(started), maybe(ended)
+	if state == tasks.Queued && (startBy > 0 || attempt > 0) {
+		v.Waiting = &ai.Waiting{Until: maybe(startBy)}
+	}
 	if failure != "" {
 		if err := json.Unmarshal([]byte(failure), &v.Error); err != nil {
 			return v, err
@@ -83,6 +86,9 @@ func (s *Service) Get(ctx context.Context, project, id string) (ai.Run, error) {
 	if errors.Is(err, sql.ErrNoRows) {
 		err = fault.New(fault.NotFound, "project %s has no run %q", project, id).WithHint("list them: interlock runs list")
 	}
+	if err == nil {
+		err = s.explain(ctx, project, &run)
+	}
 	return run, err
 }
 
@@ -98,6 +104,9 @@ func (s *Service) List(ctx context.Context, project, before string, limit int) (
 		return ai.RunList{}, err
 	}
 	out := ai.RunList{Runs: append([]ai.Run{}, runs...)}
+	if err := s.explain(ctx, project, pointers(out.Runs)...); err != nil {
+		return ai.RunList{}, err
+	}
 	if len(runs) == limit {
 		out.Next = runs[limit-1].ID
 	}

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"encoding/json"
 	"errors"
+	"time"
 
 	"interlock.sh/ai"
 	"interlock.sh/fault"
@@ -23,6 +24,7 @@ type Submission struct {
 	Policy         ai.Policy
 	Chat           Chat // the checked body for the model server
 	TimeoutMs      int64
+	WaitForMs      int64 // for an eligible machine; 0 does not wait
 	IdempotencyKey string
 }
 
@@ -33,7 +35,8 @@ func (s *Service) Submit(ctx context.Context, project string, req ai.RunRequest)
 		return ai.Run{}, err
 	}
 	return s.Admit(ctx, project, Submission{
-		Model: req.Model, Policy: req.RoutePolicy, Chat: chat, TimeoutMs: req.TimeoutMs, IdempotencyKey: req.IdempotencyKey,
+		Model: req.Model, Policy: req.RoutePolicy, Chat: chat, TimeoutMs: req.TimeoutMs, WaitForMs: req.WaitForMs,
+		IdempotencyKey: req.IdempotencyKey,
 	})
 }
 
@@ -44,6 +47,10 @@ func (s *Service) Admit(ctx context.Context, project string, sub Submission) (ai
 	}
 	if sub.TimeoutMs < 0 || sub.TimeoutMs > ai.MaxTimeout.Milliseconds() {
 		return ai.Run{}, fault.New(fault.Invalid, "timeoutMs is %d; it goes from 0 to %d", sub.TimeoutMs, ai.MaxTimeout.Milliseconds()).WithField("timeoutMs")
+	}
+	if sub.WaitForMs < 0 || sub.WaitForMs > ai.MaxWait.Milliseconds() {
+		return ai.Run{}, fault.New(fault.Invalid, "waitForMs is %d; it goes from 0 to %d", sub.WaitForMs, ai.MaxWait.Milliseconds()).WithField("waitForMs").
+			WithHint("28800000 waits for 8 hours")
 	}
 	if sub.TimeoutMs == 0 {
 		sub.TimeoutMs = ai.DefaultExpiry.Milliseconds()
@@ -103,7 +110,7 @@ func (s *Service) insert(tx *store.Tx, project string, sub Submission, d fleet.D
 	adm, err := s.tasks.SubmitTx(tx, project, tasks.SubmitRequest{
 		Type: ai.ChatType, SchemaVersion: ai.ChatVersion, Input: input, Pool: fleet.Pool(d.ID),
 		MaxAttempts: ai.MaxAttempts, ExpiresInMs: sub.TimeoutMs, IdempotencyKey: runKey(sub.IdempotencyKey),
-	})
+	}, time.Duration(sub.WaitForMs)*time.Millisecond)
 	if err != nil {
 		return "", adm, err
 	}
@@ -133,7 +140,7 @@ func (s *Service) placeOrRepeat(ctx context.Context, project string, sub Submiss
 			project, runKey(sub.IdempotencyKey)))
 	}
 	if errors.Is(err, sql.ErrNoRows) {
-		d, policy, err := s.place(ctx, project, sub.Model, sub.Policy)
+		d, policy, err := s.place(ctx, project, sub)
 		return d, policy, false, err
 	}
 	if err != nil {

@@ -61,7 +61,8 @@ func (s *Service) Heartbeat(ctx context.Context, id string, hb fleet.Heartbeat) 
 		old := m.report
 		before := m.State
 		m.report, m.LastSeen = hb, &now
-		changed = m.state(now) != before || !reflect.DeepEqual(old.Deployments, hb.Deployments)
+		changed = m.state(now) != before || !reflect.DeepEqual(old.Deployments, hb.Deployments) ||
+			!reflect.DeepEqual(old.Hours, hb.Hours) || !reflect.DeepEqual(old.Update, hb.Update)
 		return sample(tx, id, hb, now)
 	})
 	if err != nil {
@@ -100,6 +101,12 @@ func trim(hb *fleet.Heartbeat) {
 	h := &hb.Host
 	for _, s := range []*string{&hb.Version, &hb.HostID, &hb.Instance, &h.Hostname, &h.OS, &h.Arch, &h.OSVersion, &h.CPU, &h.Zone} {
 		*s = clip(*s, maxFact)
+	}
+	if o := hb.Hours; o != nil {
+		o.Mode, o.Why = clip(o.Mode, maxFact), clip(o.Why, maxDetail)
+	}
+	if u := hb.Update; u != nil {
+		u.State, u.Version, u.Why = clip(u.State, maxFact), clip(u.Version, maxFact), clip(u.Why, maxDetail)
 	}
 	hb.Host.GPUs = hb.Host.GPUs[:min(len(hb.Host.GPUs), maxGPUs)]
 	hb.Deployments = hb.Deployments[:min(len(hb.Deployments), maxReports)]

@@ -43,6 +43,7 @@ func scanMachine(now time.Time) func(store.Scanner) (machine, error) {
 		}
 		m.EnrolledAt, m.LastSeen, m.RevokedAt, m.conflictAt = at(enrolled), maybe(seen), maybe(revoked), maybe(conflictAt)
 		m.Version, m.Host, m.Server, m.Warnings = m.report.Version, m.report.Host, m.report.Server, m.report.Warnings
+		m.Hours, m.Update = m.report.Hours, m.report.Update
 		m.Deployments = m.report.Deployments
 		if m.Deployments == nil {
 			m.Deployments = []fleet.DeploymentReport{}

@@ -74,7 +74,7 @@ func BenchmarkClaim100kQueued(b *testing.B) {
 	for i := range 100_000 / page {
 		err := p.db.Write(context.Background(), store.LaneAdmit, func(tx *store.Tx) error {
 			for j := range page {
-				if _, err := p.core.SubmitTx(tx, project, tasks.SubmitRequest{Type: "demo/hello", SchemaVersion: 1, Priority: (i + j) % 10}); err != nil {
+				if _, err := p.core.SubmitTx(tx, project, tasks.SubmitRequest{Type: "demo/hello", SchemaVersion: 1, Priority: (i + j) % 10}, 0); err != nil {
 					return err
 				}
 			}
@@ -109,7 +109,7 @@ func BenchmarkDrain(b *testing.B) {
 		const n = 3200
 		err := p.db.Write(context.Background(), store.LaneAdmit, func(tx *store.Tx) error {
 			for range n {
-				if _, err := p.core.SubmitTx(tx, project, tasks.SubmitRequest{Type: "demo/hello", SchemaVersion: 1}); err != nil {
+				if _, err := p.core.SubmitTx(tx, project, tasks.SubmitRequest{Type: "demo/hello", SchemaVersion: 1}, 0); err != nil {
 					return err
 				}
 			}

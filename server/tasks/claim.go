@@ -232,6 +232,9 @@ func (o *op) lease(w *worker, c Caller, id string) (tasks.Attempt, error) {
 	if err := decode(t.correlations, &a.Correlations); err != nil {
 		return tasks.Attempt{}, err
 	}
+	if err := o.begin(t); err != nil {
+		return tasks.Attempt{}, err
+	}
 	if t.expires > 0 {
 		a.DeadlineMs = t.expires - o.now.UnixMilli()
 	}

@@ -312,7 +312,7 @@ func TestSubmitInACallersTransaction(t *testing.T) {
 	var a servertasks.Admission
 	in := func(end error) error {
 		return p.db.Write(context.Background(), store.LaneAdmit, func(tx *store.Tx) (err error) {
-			if a, err = p.core.SubmitTx(tx, project, tasks.SubmitRequest{Type: "demo/hello", SchemaVersion: 1, IdempotencyKey: "k"}); err != nil {
+			if a, err = p.core.SubmitTx(tx, project, tasks.SubmitRequest{Type: "demo/hello", SchemaVersion: 1, IdempotencyKey: "k"}, 0); err != nil {
 				return err
 			}
 			return end

@@ -7,6 +7,7 @@ type (
 	submittedData struct {
 		DelayMs     int64 `json:"delayMs,omitempty"`
 		ExpiresInMs int64 `json:"expiresInMs,omitempty"`
+		WaitMs      int64 `json:"waitMs,omitempty"` // expiresInMs counts from the first claim, at the latest after so long
 	}
 	queuedData struct {
 		Why string `json:"why"` // due, failed, returned or lost

@@ -22,13 +22,13 @@ const (
 const (
 	dueQuery  = `SELECT id FROM tasks WHERE state = 'scheduled' AND run_at <= $1 LIMIT $2`
 	lateQuery = `SELECT id FROM tasks WHERE expires_at > 0 AND expires_at <= $1
-		AND state IN ('scheduled', 'queued', 'leased', 'running') AND cancel_requested = 0 LIMIT $2`
+		AND state IN ('scheduled', 'queued', 'leased', 'running') AND cancel_requested = 0 AND start_by = 0 LIMIT $2`
 	lostQuery = `SELECT id FROM tasks WHERE state IN ('leased', 'running') AND lease_until <= $1 LIMIT $2`
 	nextQuery = `SELECT COALESCE(MIN(at), 0) FROM (
 		SELECT MIN(lease_until) AS at FROM tasks WHERE state IN ('leased', 'running')
 		UNION ALL SELECT MIN(run_at) FROM tasks WHERE state = 'scheduled'
 		UNION ALL SELECT MIN(expires_at) FROM tasks WHERE expires_at > 0
-			AND state IN ('scheduled', 'queued', 'leased', 'running') AND cancel_requested = 0) AS due`
+			AND state IN ('scheduled', 'queued', 'leased', 'running') AND cancel_requested = 0 AND start_by = 0) AS due`
 )
 
 // deadlineReason is the reason of the cancel request that a passed deadline makes.
@@ -158,7 +158,7 @@ func (o *op) due(t *task) error {
 // expires when its worker says so or is lost.
 func (o *op) late(t *task) error {
 	switch {
-	case !t.deadlinePassed(o.now), t.state.Terminal(), t.cancelRequested != byNone:
+	case !t.deadlinePassed(o.now), t.state.Terminal(), t.cancelRequested != byNone, t.startBy > 0: // EndWait says how a wait ends
 		return nil
 	case t.state.Held():
 		return o.requestCancel(t, byDeadline, deadlineReason)

@@ -31,6 +31,7 @@ type task struct {
 	correlations                   string
 	created, updated               int64
 	started, ended, expires, runAt int64
+	startBy                        int64
 }
 
 // canceller is on whose behalf a task was asked to stop. It decides between cancelled and expired.
@@ -45,14 +46,14 @@ const (
 const taskColumns = `id, seq, project, type, schema_version, pool, priority, state, attempts, max_attempts,
 	effect_key, effect_safety, worker_id, attempt_id, fence, lease_hash, lease_until, journal_cursor,
 	cancel_requested, cancel_reason, result, error, progress, idempotency_key, request_hash, correlations,
-	created_at, updated_at, started_at, ended_at, expires_at, run_at`
+	created_at, updated_at, started_at, ended_at, expires_at, run_at, start_by`
 
 func scanTask(s store.Scanner) (*task, error) {
 	var t task
 	return &t, s.Scan(&t.id, &t.seq, &t.project, &t.typ, &t.version, &t.pool, &t.priority, &t.state, &t.attempts, &t.maxAttempts,
 		&t.effectKey, &t.safety, &t.workerID, &t.attemptID, &t.fence, &t.leaseHash, &t.leaseUntil, &t.cursor,
 		&t.cancelRequested, &t.cancelReason, &t.result, &t.failure, &t.progress, &t.idempotencyKey, &t.requestHash, &t.correlations,
-		&t.created, &t.updated, &t.started, &t.ended, &t.expires, &t.runAt)
+		&t.created, &t.updated, &t.started, &t.ended, &t.expires, &t.runAt, &t.startBy)
 }
 
 // taskByID is the row, or nil when there is none.

@@ -9,6 +9,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"time"
 
 	"interlock.sh/fault"
 	"interlock.sh/internal/ident"
@@ -25,13 +26,13 @@ type Admission struct {
 
 // Submit admits one task, or returns the one that its idempotency key admitted before.
 func (s *Service) Submit(ctx context.Context, project string, req tasks.SubmitRequest) (tasks.View, error) {
-	canonical, err := normalize(&req)
+	canonical, err := normalize(&req, 0)
 	if err != nil {
 		return tasks.View{}, err
 	}
 	var a Admission
 	err = s.write(ctx, store.LaneAdmit, "submit task", func(o *op) (err error) {
-		a, err = o.submit(project, req, canonical)
+		a, err = o.submit(project, req, canonical, 0)
 		return err
 	})
 	return a.Task, err
@@ -39,13 +40,16 @@ func (s *Service) Submit(ctx context.Context, project string, req tasks.SubmitRe
 
 // SubmitTx admits a task in a transaction of the caller's, so that what the caller writes, the task
 // and its journal are one commit. After that commit the caller passes the Admission to Announce.
-func (s *Service) SubmitTx(tx *store.Tx, project string, req tasks.SubmitRequest) (Admission, error) {
-	canonical, err := normalize(&req)
+//
+// With a wait the task may stay queued that long before its first claim, and its deadline begins with
+// that claim, at the latest at the wait's end; the caller then sees to EndWait.
+func (s *Service) SubmitTx(tx *store.Tx, project string, req tasks.SubmitRequest, wait time.Duration) (Admission, error) {
+	canonical, err := normalize(&req, wait)
 	if err != nil {
 		return Admission{}, err
 	}
 	o := s.newOp(tx)
-	a, err := o.submit(project, req, canonical)
+	a, err := o.submit(project, req, canonical, wait)
 	a.effects = o.effects
 	return a, wrap("submit task", err)
 }
@@ -55,7 +59,7 @@ func (s *Service) SubmitTx(tx *store.Tx, project string, req tasks.SubmitRequest
 func (s *Service) Announce(a Admission) { s.publish(&a.effects) }
 
 // normalize checks a request and gives the digest of its canonical form.
-func normalize(req *tasks.SubmitRequest) (digest string, err error) {
+func normalize(req *tasks.SubmitRequest, wait time.Duration) (digest string, err error) {
 	if len(req.Input) > 0 {
 		var compact bytes.Buffer
 		if err := json.Compact(&compact, req.Input); err != nil {
@@ -66,12 +70,12 @@ func normalize(req *tasks.SubmitRequest) (digest string, err error) {
 	if err := req.Normalize(); err != nil {
 		return "", err
 	}
-	return canonicalDigest(*req)
+	return canonicalDigest(*req, wait)
 }
 
 // canonicalDigest tells requests apart that share an idempotency key. Order of members and white space
 // make no difference; numbers are compared as they are written. The key itself is no part of it.
-func canonicalDigest(req tasks.SubmitRequest) (string, error) {
+func canonicalDigest(req tasks.SubmitRequest, wait time.Duration) (string, error) {
 	req.IdempotencyKey = ""
 	if len(req.Input) > 0 {
 		dec := json.NewDecoder(bytes.NewReader(req.Input))
@@ -90,11 +94,14 @@ func canonicalDigest(req tasks.SubmitRequest) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("canonical request: %w", err)
 	}
+	if wait > 0 {
+		b = append(b, wait.String()...)
+	}
 	sum := sha256.Sum256(b)
 	return hex.EncodeToString(sum[:]), nil
 }
 
-func (o *op) submit(project string, req tasks.SubmitRequest, digest string) (Admission, error) {
+func (o *op) submit(project string, req tasks.SubmitRequest, digest string, wait time.Duration) (Admission, error) {
 	if req.IdempotencyKey != "" {
 		earlier, err := o.earlier(project, req.IdempotencyKey, digest)
 		if err != nil || earlier != nil {
@@ -115,6 +122,10 @@ func (o *op) submit(project string, req tasks.SubmitRequest, digest string) (Adm
 	}
 	if req.ExpiresInMs > 0 {
 		data.ExpiresInMs, t.expires = req.ExpiresInMs, now+req.ExpiresInMs
+		if wait > 0 {
+			data.WaitMs, t.startBy = wait.Milliseconds(), now+wait.Milliseconds()
+			t.expires += wait.Milliseconds()
+		}
 		o.effects.due = t.expires
 	}
 	if len(req.Correlations) > 0 {
@@ -135,10 +146,10 @@ func (o *op) submit(project string, req tasks.SubmitRequest, digest string) (Adm
 
 func (o *op) insert(t *task, input []byte) error {
 	_, err := o.tx.Exec(`INSERT INTO tasks (id, seq, project, type, schema_version, pool, priority, state, max_attempts, effect_key,
-		journal_cursor, idempotency_key, request_hash, correlations, created_at, updated_at, expires_at, run_at)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18)`,
+		journal_cursor, idempotency_key, request_hash, correlations, created_at, updated_at, expires_at, run_at, start_by)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19)`,
 		t.id, t.seq, t.project, t.typ, t.version, t.pool, t.priority, t.state, t.maxAttempts, t.effectKey,
-		t.cursor, t.idempotencyKey, t.requestHash, t.correlations, t.created, t.updated, t.expires, t.runAt)
+		t.cursor, t.idempotencyKey, t.requestHash, t.correlations, t.created, t.updated, t.expires, t.runAt, t.startBy)
 	if err != nil || len(input) == 0 {
 		return err
 	}
