@@ -18,7 +18,7 @@ ASSETS := dist/assets
 MODULES := $(patsubst %/go.mod,%,$(wildcard e2e/go.mod bench/go.mod))
 SCRIPTS := $(shell git grep -lE '^\#!.*(/sh|/bash|env (sh|bash))' -- ':!*.go' ':!*.md' 2>/dev/null)
 
-.PHONY: help build test demo bench chaos-smoke dist lint fmt clean setup shellcheck vet unit race e2e
+.PHONY: help build test demo bench chaos-smoke dist packages release-snapshot lint fmt clean setup shellcheck vet unit race e2e
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -50,8 +50,14 @@ dist: ## build all four platforms and their manifest into dist/assets, for `inte
 	done
 	@go run ./installer/mkmanifest $(ASSETS) '$(VERSION)'
 
+packages: build ## build the deb and the rpm, and try them in a clean Debian (as root)
+	@packaging/test/packages.sh bin
+
+release-snapshot: ## build everything that a release publishes into dist/snapshot, unsigned
+	@packaging/release/snapshot.sh '$(VERSION)'
+
 lint: ## golangci-lint as .golangci.yml says
-	@tool=$$(packaging/dev/golangci-lint.sh); \
+	@tool=$$(packaging/dev/gotool.sh golangci-lint); \
 	failed=; \
 	for module in . $(MODULES); do (cd $$module && "$$tool" run ./...) || failed=1; done; \
 	[ -z "$$failed" ]
