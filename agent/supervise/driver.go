@@ -2,6 +2,9 @@ package supervise
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"net"
 	"strconv"
@@ -47,6 +50,13 @@ type Command struct {
 	Path string
 	Args []string
 	Env  []string
+}
+
+// fingerprint is the same for two commands that start the same server. It tells nothing of their secrets.
+func (c Command) fingerprint() string {
+	b, _ := json.Marshal([]any{c.Path, c.Args, c.Env}) // strings always encode
+	sum := sha256.Sum256(b)
+	return hex.EncodeToString(sum[:])
 }
 
 // Endpoint is where one start of a child listens. Port and key are new for each start.

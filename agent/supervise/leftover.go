@@ -33,11 +33,14 @@ const (
 const sweepEvery = 20 * time.Millisecond
 
 // Sweep ends what an earlier agent left running, and says what it found. Call it before Add. Only a
-// process with the recorded pid and the recorded start time is ours.
+// process with the recorded pid and the recorded start time is ours. What was inherited is not left over.
 func (s *Supervisor) Sweep(ctx context.Context) ([]Leftover, error) {
 	var found []Leftover
 	var errs []error
 	for _, r := range s.table.all() {
+		if s.inherits(r.Identity) {
+			continue
+		}
 		outcome, err := s.sweepOne(ctx, r)
 		if err != nil { // its record stays for the next sweep, and the others have their turn
 			errs = append(errs, fmt.Errorf("end %s, process %d, left by an earlier run: %w", r.Name, r.PID, err))
@@ -49,6 +52,9 @@ func (s *Supervisor) Sweep(ctx context.Context) ([]Leftover, error) {
 		}
 		if err := s.table.remove(r.Identity); err != nil {
 			errs = append(errs, err)
+		}
+		if outcome != Foreign {
+			reapNow(r.PID) // it is our child when a former image of this very process started it
 		}
 	}
 	return found, errors.Join(errs...)

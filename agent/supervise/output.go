@@ -2,6 +2,7 @@ package supervise
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -37,13 +38,17 @@ func newOutput(path string, max int64, c clock.Clock) *output {
 	return &output{path: path, max: max, clock: c}
 }
 
-// copyFrom reads until the end of r, which is when the last process of the child's group has closed it.
+// copyFrom reads until the end of r, which is when the last process of the child's group has closed it, or
+// until r's read deadline passes: then the copying goes on later, here or in the next image of the agent.
 func (o *output) copyFrom(r io.Reader) {
 	buf := make([]byte, 32<<10)
 	for {
 		n, err := r.Read(buf)
 		if n > 0 {
 			o.write(buf[:n])
+		}
+		if errors.Is(err, os.ErrDeadlineExceeded) {
+			return
 		}
 		if err != nil {
 			break
@@ -113,6 +118,21 @@ func (o *output) begin(command string) {
 	defer o.mu.Unlock()
 	o.ring, o.next, o.line, o.wrote = nil, 0, o.line[:0], time.Time{}
 	o.toFile(fmt.Appendf(nil, "--- %s %s\n", o.clock.Now().UTC().Format(time.RFC3339), command))
+}
+
+// resume goes on with the lines of a process that an earlier image of the agent started.
+func (o *output) resume(lines []string, begun string) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.ring, o.next, o.wrote = append([]string{}, lines[max(0, len(lines)-tailLines):]...), 0, time.Time{}
+	o.line = append(o.line[:0], begun[:min(len(begun), lineMax)]...)
+}
+
+// begun is the line that has not ended.
+func (o *output) begun() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return string(o.line)
 }
 
 // tail is the last n lines, oldest first.

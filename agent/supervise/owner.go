@@ -107,16 +107,30 @@ func (o *owner) publish() {
 	o.Child.publish(st)
 }
 
-// Spawn starts a process with the newest driver.
+// Spawn starts a process with the newest driver, or takes over one that runs already. That is checked and
+// probed like a new one before it counts as ready, and ended when it is not what the driver would start.
 func (o *owner) Spawn(epoch int) {
-	p, err := o.sup.launch(o.Child, o.driver)
-	o.proc = p
-	if err != nil {
-		o.news = append(o.news, func() { o.m.spawnFailed(epoch, o.now(), err) })
-		return
+	p, starts, fits := o.sup.adopt(o.Child, o.driver)
+	if p != nil {
+		o.starts = starts
+		o.sup.step("adopted")
+	} else {
+		var err error
+		if p, err = o.sup.launch(o.Child, o.driver); err != nil {
+			o.proc = nil
+			o.news = append(o.news, func() { o.m.spawnFailed(epoch, o.now(), err) })
+			return
+		}
+		o.starts++
+		fits = true
 	}
-	o.starts++
-	o.news = append(o.news, func() { o.m.spawned(epoch, o.now(), p.driver.LoadDeadline()) })
+	o.proc = p
+	o.news = append(o.news, func() {
+		o.m.spawned(epoch, o.now(), p.driver.LoadDeadline())
+		if !fits {
+			o.m.replace(o.now(), o)
+		}
+	})
 	o.working.Go(func() {
 		p.reap()
 		end := p.exit(o.out.tail(tailLines))

@@ -25,17 +25,21 @@ const drainWithin = time.Second
 // process is one start of a child, from fork to reaping.
 type process struct {
 	Identity
-	at     Endpoint
-	driver Driver
-	cmd    *exec.Cmd
-	tether tether
-	output *os.File // our end of its stdout and stderr
-	copied chan struct{}
+	at      Endpoint
+	driver  Driver
+	command string // fingerprint of what was started
+	proc    *os.Process
+	tether  tether
+	output  *os.File // our end of its stdout and stderr
+
+	files sync.Mutex // held while its files are closed, and while they are handed over
 
 	ctx  context.Context // ends with the process
 	over context.CancelFunc
 
 	mu     sync.Mutex
+	copied chan struct{}    // closes when its output is no longer copied
+	ended  *os.ProcessState // how it ended; nil until it is reaped, or when the system could not tell
 	reaped bool
 }
 
@@ -47,7 +51,7 @@ type exit struct {
 
 // launch starts a child's process: port, key, leash, output, record.
 func (s *Supervisor) launch(c *Child, d Driver) (*process, error) {
-	p := &process{driver: d, copied: make(chan struct{})}
+	p := &process{driver: d}
 	undo := []func(){}
 	fail := func(doing string, err error) (*process, error) {
 		for i := len(undo) - 1; i >= 0; i-- {
@@ -68,32 +72,34 @@ func (s *Supervisor) launch(c *Child, d Driver) (*process, error) {
 	if err != nil {
 		return fail("make the command", err)
 	}
-	p.cmd = exec.Command(want.Path, want.Args...)
+	p.command = want.fingerprint()
+	cmd := exec.Command(want.Path, want.Args...)
 	if s.leash == LeashPipe {
 		if p.tether, err = newTether(filepath.Join(s.dir, c.file+".pipe")); err != nil {
 			return fail("leash", err)
 		}
 		undo = append(undo, p.tether.letGo)
-		p.cmd = shimmed(s.shim, p.tether.path, s.grace, want)
+		cmd = shimmed(s.shim, p.tether.path, s.grace, want)
 	}
-	p.cmd.Env = append(scrub(s.environ), want.Env...)
-	p.cmd.SysProcAttr = attributes(s.leash)
+	cmd.Env = append(scrub(s.environ), want.Env...)
+	cmd.SysProcAttr = attributes(s.leash)
 	ours, theirs, err := os.Pipe()
 	if err != nil {
 		return fail("make the output pipe", err)
 	}
-	p.output, p.cmd.Stdout, p.cmd.Stderr = ours, theirs, theirs
+	p.output, cmd.Stdout, cmd.Stderr = ours, theirs, theirs
 	c.out.begin(want.Path)
-	mainthread.Do(func() { err = p.cmd.Start() })
+	mainthread.Do(func() { err = cmd.Start() })
 	_ = theirs.Close()
 	if err != nil {
 		_ = ours.Close()
 		return fail("start", err)
 	}
-	go func() { defer close(p.copied); c.out.copyFrom(ours) }()
+	p.proc = cmd.Process
+	p.copyTo(c.out)
 	p.ctx, p.over = context.WithCancel(context.Background())
-	if p.Identity, err = identify(p.cmd.Process.Pid); errors.Is(err, os.ErrProcessDone) {
-		p.Identity, err = Identity{PID: p.cmd.Process.Pid}, nil // it ended already; there is nothing to record
+	if p.Identity, err = identify(p.proc.Pid); errors.Is(err, os.ErrProcessDone) {
+		p.Identity, err = Identity{PID: p.proc.Pid}, nil // it ended already; there is nothing to record
 	} else if err == nil {
 		err = s.table.put(record{Name: c.name, Identity: p.Identity, Port: p.at.Port, Leash: s.leash})
 	}
@@ -131,30 +137,61 @@ func (p *process) signal(sig syscall.Signal) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if !p.reaped {
-		_ = syscall.Kill(-p.cmd.Process.Pid, sig)
+		_ = syscall.Kill(-p.proc.Pid, sig)
 	}
 }
 
+// copyTo begins to copy its output.
+func (p *process) copyTo(out *output) {
+	copied := make(chan struct{})
+	p.mu.Lock()
+	p.copied = copied
+	p.mu.Unlock()
+	go func() { defer close(copied); out.copyFrom(p.output) }()
+}
+
+// stopCopying returns once nothing is copied any more. What the process writes from then on waits in the
+// pipe.
+func (p *process) stopCopying() {
+	p.mu.Lock()
+	copied := p.copied
+	p.mu.Unlock()
+	if err := p.output.SetReadDeadline(longAgo); err == nil { // a closed one is copied no more
+		<-copied
+	}
+}
+
+// longAgo is a deadline that has passed.
+var longAgo = time.Unix(1, 0)
+
 // reap waits for the end of the process, ends the rest of its group, and frees what the start took.
 func (p *process) reap() {
-	if awaitEnd(p.cmd.Process.Pid) {
+	var state *os.ProcessState
+	if awaitEnd(p.proc.Pid) {
 		p.signal(syscall.SIGKILL) // what it started and left
 	} else {
-		_ = p.cmd.Wait()
+		state, _ = p.proc.Wait()
 	}
 	p.mu.Lock()
-	_ = p.cmd.Wait() // how it ended is in ProcessState
-	p.reaped = true
+	if state == nil {
+		state, _ = p.proc.Wait()
+	}
+	p.ended, p.reaped = state, true
 	p.mu.Unlock()
 	p.over()
+	p.files.Lock()
+	defer p.files.Unlock()
+	p.mu.Lock()
+	copied := p.copied
+	p.mu.Unlock()
 	p.tether.letGo()
 	_ = os.Remove(p.at.KeyFile)
 	select {
-	case <-p.copied:
+	case <-copied:
 	case <-time.After(drainWithin):
 	}
 	_ = p.output.Close() // ends the copying, if it has not ended
-	<-p.copied
+	<-copied
 }
 
 // exit says how a reaped process ended, in its own words where it left some.
@@ -164,7 +201,12 @@ func (p *process) exit(tail []string) exit {
 		text = strings.TrimSpace(tail[i])
 	}
 	how := "ended by itself without an error"
-	if code := exitCode(p.cmd.ProcessState); code > 128 {
+	p.mu.Lock()
+	state := p.ended
+	p.mu.Unlock()
+	if state == nil {
+		how = "ended, and the system did not say how"
+	} else if code := exitCode(state); code > 128 {
 		how = fmt.Sprintf("ended by signal %d (%s)", code-128, syscall.Signal(code-128))
 	} else if code != 0 {
 		how = fmt.Sprintf("ended with exit status %d", code)

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"os"
 	"path/filepath"
 	"sync"
@@ -27,6 +28,10 @@ type Config struct {
 	Policy  Policy
 	Clock   clock.Clock  // clock.System when nil
 	Logger  *slog.Logger // slog's default when nil
+
+	Inherited *Inheritance // of TakeOver in Dir; may be nil
+
+	step func(string) // is told each step of a hand-over; for tests
 }
 
 // Supervisor has the children of one agent.
@@ -40,17 +45,29 @@ type Supervisor struct {
 	clock       clock.Clock
 	logger      *slog.Logger
 	table       *table
+	step        func(string)
+
+	heirsMu sync.Mutex // never held while waiting for a child
+	heirs   map[string]*heir
 
 	mu       sync.Mutex
 	children map[string]*Child
 	closed   bool
 }
 
-// New opens the table of children in the folder. It starts and signals nothing; call Sweep first.
+// New opens the table of children in the folder. It starts and signals nothing; call Sweep first. What was
+// inherited waits for a child of its name to be added and started, or for Drop.
 func New(cfg Config) (*Supervisor, error) {
 	s := &Supervisor{
 		dir: cfg.Dir, logDir: cfg.LogDir, leash: cfg.Leash, shim: cfg.Shim, grace: rejoinGrace, environ: cfg.Environ,
 		policy: cfg.Policy.WithDefaults(), clock: cfg.Clock, logger: cfg.Logger, children: map[string]*Child{},
+		heirs: map[string]*heir{}, step: cfg.step,
+	}
+	if cfg.Inherited != nil {
+		s.heirs = maps.Clone(cfg.Inherited.children)
+	}
+	if s.step == nil {
+		s.step = func(string) {}
 	}
 	if s.logDir == "" {
 		s.logDir = s.dir
@@ -133,9 +150,10 @@ func (s *Supervisor) Remove(ctx context.Context, name string) error {
 	return nil
 }
 
-// Close stops all children at the same time and ends the supervisor. It takes no longer than
-// Policy.StopBound.
+// Close stops all children at the same time, those that were inherited and not taken over before, and
+// ends the supervisor. Each of the two takes no longer than Policy.StopBound.
 func (s *Supervisor) Close(ctx context.Context) error {
+	dropped := s.dropAll(ctx)
 	s.mu.Lock()
 	s.closed = true
 	children := make([]*Child, 0, len(s.children))
@@ -152,5 +170,5 @@ func (s *Supervisor) Close(ctx context.Context) error {
 		})
 	}
 	all.Wait()
-	return errors.Join(errs...)
+	return errors.Join(append(errs, dropped)...)
 }
