@@ -84,7 +84,7 @@ func (w *answer) restart(attempt int) {
 	}
 	if w.text.Len() > 0 && !w.mute {
 		w.endLine()
-		w.note("the machine was lost; attempt %d answers from the beginning", attempt)
+		w.note("attempt %d answers from the beginning: the machine before it was lost or gave the run back", attempt)
 	}
 	w.attempt, w.any = attempt, false
 	w.text.Reset()

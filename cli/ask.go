@@ -22,6 +22,7 @@ const (
 type askFlags struct {
 	req               ai.RunRequest
 	timeout           time.Duration
+	waitFor           time.Duration
 	policy            string
 	json              *bool
 	cancelOnInterrupt bool
@@ -32,9 +33,13 @@ func (a *app) askCmd() *cobra.Command {
 		Use:   "ask <prompt>",
 		Short: "Ask a model and watch its answer",
 		Long: `Ask a model and watch its answer. The run is durable: the first Ctrl-C stops watching and leaves it
-running, a second one cancels it. Without words, or with -, the prompt is read from the standard input.`,
-		Example: "  interlock ask \"Why is the sky blue?\" --model qwen3-4b",
-		Args:    cobra.ArbitraryArgs,
+running, a second one cancels it. Without words, or with -, the prompt is read from the standard input.
+
+When no machine serves the model now, the run is refused. With --wait-for it waits for one, as for the
+hours of a machine to begin, and says when that is; --timeout then counts from its start.`,
+		Example: "  interlock ask \"Why is the sky blue?\" --model qwen3-4b\n" +
+			"  interlock ask \"Summarize the day\" --model qwen3-4b --wait-for 8h",
+		Args: cobra.ArbitraryArgs,
 	}
 	var q askFlags
 	q.json = cmd.Flags().Bool("json", false, "print nothing but the finished run, as JSON")
@@ -42,7 +47,8 @@ running, a second one cancels it. Without words, or with -, the prompt is read f
 	f.StringVar(&q.req.Model, "model", "", "a deployment alias, or group@channel")
 	f.StringVar(&q.req.System, "system", "", "system message before the prompt")
 	f.IntVar(&q.req.MaxTokens, "max-tokens", 0, fmt.Sprintf("longest answer, 1 to %d (default %d)", ai.MaxTokens, ai.DefaultTokens))
-	f.DurationVar(&q.timeout, "timeout", 0, fmt.Sprintf("give up after this long from now, at most %s (default %s)", ai.MaxTimeout, ai.DefaultExpiry))
+	f.DurationVar(&q.timeout, "timeout", 0, fmt.Sprintf("give up after this long from now, with --wait-for from its start, at most %s (default %s)", ai.MaxTimeout, ai.DefaultExpiry))
+	f.DurationVar(&q.waitFor, "wait-for", 0, fmt.Sprintf("wait this long for a machine when none serves the model now, at most %s", ai.MaxWait))
 	f.StringVar(&q.policy, "policy", "", fmt.Sprintf("where it may run: %s, %s, %s", ai.SelfHostedOnly, ai.SelfHostedThenManaged, ai.ManagedOnly))
 	f.BoolVar(&q.cancelOnInterrupt, "cancel-on-interrupt", false, "the first Ctrl-C cancels the run")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -71,7 +77,10 @@ func (a *app) finishQuestion(q *askFlags) error {
 	if q.timeout < 0 || q.timeout > ai.MaxTimeout {
 		return usage("--timeout %s is out of bounds: more than 0, at most %s", q.timeout, ai.MaxTimeout)
 	}
-	q.req.RoutePolicy, q.req.TimeoutMs = ai.Policy(q.policy), q.timeout.Milliseconds()
+	if q.waitFor < 0 || q.waitFor > ai.MaxWait {
+		return usage("--wait-for %s is out of bounds: more than 0, at most %s", q.waitFor, ai.MaxWait)
+	}
+	q.req.RoutePolicy, q.req.TimeoutMs, q.req.WaitForMs = ai.Policy(q.policy), q.timeout.Milliseconds(), q.waitFor.Milliseconds()
 	if q.req.Prompt == "" && !isTerminal(a.In) || q.req.Prompt == "-" {
 		text, err := io.ReadAll(io.LimitReader(a.In, ai.MaxBody))
 		if err != nil {
@@ -92,6 +101,9 @@ func (a *app) ask(ctx context.Context, c *client.Client, q askFlags) error {
 			a.note("interrupted while it was being submitted; `interlock runs list` shows whether it was admitted")
 		}
 		return err
+	}
+	if run.Waiting != nil {
+		a.note("run %s waits: %s", run.ID, waits(*run.Waiting))
 	}
 	answer := &answer{out: a.Out, clean: isTerminal(a.Out), note: a.note, mute: *q.json}
 	done, err := followRun(ctx, c, run.ID, answer.event, a.clock)
@@ -154,4 +166,12 @@ func evidence(r ai.Run) string {
 		parts = append(parts, fmt.Sprintf("attempt %d", r.Attempt))
 	}
 	return strings.Join(append(parts, "run "+r.ID), " · ")
+}
+
+// waits says what a run waits for, and how long at most.
+func waits(w ai.Waiting) string {
+	if w.Until == nil {
+		return w.Reason
+	}
+	return w.Reason + "; until " + stamp(w.Until) + " at the latest"
 }

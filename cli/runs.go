@@ -25,7 +25,10 @@ func (a *app) runsGetCmd() *cobra.Command {
 		if *asJSON {
 			return a.printJSON(run)
 		}
-		failure, usage, duration := "", unknown, unknown
+		failure, usage, duration, waiting := "", unknown, unknown, ""
+		if run.Waiting != nil {
+			waiting = waits(*run.Waiting)
+		}
 		if run.Error != nil {
 			failure = run.Error.Code + ": " + run.Error.Message
 		}
@@ -35,7 +38,7 @@ func (a *app) runsGetCmd() *cobra.Command {
 		if run.DurationMs > 0 {
 			duration = brief(time.Duration(run.DurationMs) * time.Millisecond)
 		}
-		a.facts("run", run.ID, "task", run.TaskID, "state", string(run.State), "model", run.Model, "deployment", run.Deployment,
+		a.facts("run", run.ID, "task", run.TaskID, "state", string(run.State), "waits for", waiting, "model", run.Model, "deployment", run.Deployment,
 			"policy", string(run.RoutePolicy), "route", run.Route, "machine", orUnknown(run.Machine), "worker", run.WorkerID,
 			"attempt", count(run.Attempt), "tokens", usage, "tok/s", rate(run.TokensPerSecond), "duration", duration,
 			"usage event", orUnknown(run.UsageEventID), "submitted", stamp(&run.CreatedAt), "ended", stamp(run.EndedAt), "error", failure)
@@ -66,7 +69,11 @@ func (a *app) runsListCmd() *cobra.Command {
 		}
 		var rows [][]string
 		for _, r := range list.Runs {
-			rows = append(rows, []string{r.ID, string(r.State), r.Deployment, r.Machine, total(r.Usage), rate(r.TokensPerSecond), a.ago(&r.CreatedAt)})
+			state := string(r.State)
+			if r.Waiting != nil {
+				state += ": " + r.Waiting.Reason
+			}
+			rows = append(rows, []string{r.ID, state, r.Deployment, r.Machine, total(r.Usage), rate(r.TokensPerSecond), a.ago(&r.CreatedAt)})
 		}
 		a.table([]string{"RUN", "STATE", "DEPLOYMENT", "MACHINE", "TOKENS", "TOK/S", "SUBMITTED"}, rows)
 		a.more(list.Next)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+	"time"
 
 	"interlock.sh/access"
 	"interlock.sh/ai"
@@ -82,6 +83,15 @@ func runOf(id string) ai.Run {
 	return r
 }
 
+// waitingRun is a run that no machine serves before the evening.
+func waitingRun(id string) ai.Run {
+	r := runOf(id)
+	begin, end := born.Add(10*time.Hour), born.Add(12*time.Hour)
+	r.State, r.Answer, r.Usage, r.TokensPerSecond, r.Machine, r.Attempt, r.DurationMs = tasks.Queued, nil, nil, nil, "", 0, 0
+	r.Waiting = &ai.Waiting{Reason: "about 22:00, garage-mac's hours", NotBefore: &begin, Until: &end}
+	return r
+}
+
 func (f *fakeAPI) runRoutes(mux *http.ServeMux) {
 	f.handle(mux, "POST /api/ai/runs", func(r *http.Request) (any, error) {
 		raw, err := decode[json.RawMessage](r)
@@ -96,12 +106,20 @@ func (f *fakeAPI) runRoutes(mux *http.ServeMux) {
 		if req.Model != "tiny" {
 			return nil, fault.New(fault.NoEligibleWorker, "no healthy machine of this project serves %s", req.Model)
 		}
+		if req.WaitForMs > 0 {
+			return waitingRun("run_" + strings.TrimSpace(req.Prompt)), nil
+		}
 		return runOf("run_" + strings.TrimSpace(req.Prompt)), nil
 	}, access.Account, access.SDK)
 	f.handle(mux, "GET /api/ai/runs", func(*http.Request) (any, error) {
-		return ai.RunList{Runs: []ai.Run{runOf("run_good"), runOf("run_fail")}}, nil
+		return ai.RunList{Runs: []ai.Run{runOf("run_good"), runOf("run_fail"), waitingRun("run_wait")}}, nil
 	}, access.Account, access.SDK)
-	f.handle(mux, "GET /api/ai/runs/{id}", func(r *http.Request) (any, error) { return runOf(r.PathValue("id")), nil }, access.Account, access.SDK)
+	f.handle(mux, "GET /api/ai/runs/{id}", func(r *http.Request) (any, error) {
+		if id := r.PathValue("id"); id == "run_wait" {
+			return waitingRun(id), nil
+		}
+		return runOf(r.PathValue("id")), nil
+	}, access.Account, access.SDK)
 	f.handle(mux, "POST /api/ai/runs/{id}/cancel", func(r *http.Request) (any, error) {
 		f.cancelled = true
 		c := runOf(r.PathValue("id"))
