@@ -1,0 +1,74 @@
+package awake
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+
+	"github.com/godbus/dbus/v5"
+
+	"interlock.sh/agent/systembus"
+)
+
+const (
+	who = "interlock"
+	why = "a task runs"
+)
+
+var errDenied = errors.New("denied")
+
+// takeLogind takes the lock by the message bus. Who is no user of a session may often not block sleep
+// itself; then the machine is at least kept from falling asleep on its own.
+func takeLogind(ctx context.Context) (Lock, error) {
+	sleep, err := inhibit(ctx, "sleep")
+	if !errors.Is(err, errDenied) {
+		return sleep, err
+	}
+	idle, errIdle := inhibit(ctx, "idle")
+	if errIdle != nil {
+		return Lock{}, err
+	}
+	idle.Less = err.Error() + "; it is kept from falling asleep by itself only"
+	return idle, nil
+}
+
+// inhibit asks logind for one lock. The connection stays open with it: its end is how a bus that went
+// away is noticed.
+func inhibit(ctx context.Context, what string) (Lock, error) {
+	conn, err := systembus.Join(ctx)
+	if err != nil {
+		return Lock{}, fmt.Errorf("reach the system's message bus: %w", err)
+	}
+	var fd dbus.UnixFD
+	call := conn.Object("org.freedesktop.login1", "/org/freedesktop/login1").
+		CallWithContext(ctx, "org.freedesktop.login1.Manager.Inhibit", 0, what, who, why, "block")
+	if err := call.Store(&fd); err != nil {
+		_ = conn.Close()
+		var refused dbus.Error
+		if errors.As(err, &refused) && denied(refused.Name) {
+			return Lock{}, fmt.Errorf("logind refuses to block %s: %w: %w", what, errDenied, err)
+		}
+		if ctx.Err() != nil {
+			return Lock{}, fmt.Errorf("logind does not answer: %w", context.Cause(ctx))
+		}
+		return Lock{}, fmt.Errorf("ask logind to block %s: %w", what, err)
+	}
+	file := os.NewFile(uintptr(fd), "inhibitor")
+	return Lock{
+		Lost: conn.Context().Done(),
+		Release: sync.OnceFunc(func() {
+			_ = file.Close() // this is what ends the lock
+			_ = conn.Close()
+		}),
+	}, nil
+}
+
+func denied(name string) bool {
+	switch name {
+	case "org.freedesktop.DBus.Error.AccessDenied", "org.freedesktop.DBus.Error.InteractiveAuthorizationRequired":
+		return true
+	}
+	return false
+}
