@@ -60,7 +60,7 @@ func checkSpans(field, what string, spans []Span) error {
 func (s Span) check(field string) error {
 	for _, end := range [...]struct{ name, value string }{{"start", s.Start}, {"end", s.End}} {
 		if m, ok := minutes(end.value); !ok || end.name == "start" && m == dayMinutes {
-			return fault.New(fault.Invalid, "the %s %q is no time of day", end.name, end.value).WithField(field+"."+end.name).
+			return fault.New(fault.Invalid, "the %s %q is no time of day", end.name, end.value).WithField(field + "." + end.name).
 				WithHint("write hours and minutes as in 07:30; the last end of a day is 24:00")
 		}
 	}

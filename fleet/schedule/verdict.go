@@ -45,7 +45,9 @@ func (a Availability) Rate(now time.Time) (bytesPerSecond int64, limited bool) {
 }
 
 // opens is what hours and hold say.
-func (a Availability) opens(now time.Time, hold *Hold) bool { return !hold.Active(now) && a.inside(now) }
+func (a Availability) opens(now time.Time, hold *Hold) bool {
+	return !hold.Active(now) && a.inside(now)
+}
 
 // inside is what the hours say.
 func (a Availability) inside(now time.Time) bool {
