@@ -96,6 +96,7 @@ func (at *attempt) forget() {
 	at.w.mu.Lock()
 	defer at.w.mu.Unlock()
 	delete(at.w.held, at.AttemptID)
+	at.w.move()
 	if len(at.w.held) == 0 && at.w.empty != nil {
 		close(at.w.empty)
 		at.w.empty = nil

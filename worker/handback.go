@@ -30,6 +30,7 @@ func (w *Worker) HandBack(ctx context.Context, reason string) error {
 	w.mu.Lock()
 	w.given, w.drain = why, true
 	w.wakeLoops()
+	w.move()
 	hint(w.again)
 	w.mu.Unlock()
 	for _, at := range w.attempts() {

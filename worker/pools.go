@@ -109,6 +109,7 @@ func (w *Worker) setDrain(on bool) {
 	}
 	w.drain = on
 	w.wakeLoops()
+	w.move()
 	hint(w.again)
 }
 
@@ -147,7 +148,8 @@ func (w *Worker) startLoops() {
 	}
 }
 
-// room waits until a pool may take attempts and returns how many; false ends the pool's loop.
+// room waits until a pool may take attempts and returns how many, with a claim counted as out; false ends
+// the pool's loop.
 func (w *Worker) room(ctx context.Context, p *pool) (int, bool) {
 	for {
 		w.mu.Lock()
@@ -162,6 +164,9 @@ func (w *Worker) room(ctx context.Context, p *pool) (int, bool) {
 		n := p.slots - p.busy
 		if w.drain {
 			n = 0
+		}
+		if n > 0 {
+			w.out++
 		}
 		w.mu.Unlock()
 		if n > 0 {
@@ -189,6 +194,7 @@ func (w *Worker) claimLoop(ctx context.Context, p *pool) {
 		for _, a := range got.Attempts {
 			w.take(p, a)
 		}
+		w.answered()
 		switch {
 		case err == nil && (len(got.Attempts) > 0 || w.clock.Now().Sub(asked) >= tasks.LongPoll/2):
 			back.Reset()

@@ -84,6 +84,8 @@ type Worker struct {
 	quiet    chan struct{} // of who waits; closes when no handler runs any more
 	empty    chan struct{} // of who waits; closes when nothing is held any more
 	given    *givenBack    // set from HandBack to Resume: why what is claimed goes back
+	out      int           // claims that are not answered yet
+	moved    chan struct{} // of who waits in Settle; closes when a claim or an attempt ended
 	poked    chan struct{} // closes at the next hint
 	renewing renewal
 	stats    Stats
