@@ -52,6 +52,8 @@ type Transfer struct {
 	FreeSpace func(dir string) (int64, error)
 	// Clock times the waits; the client's when nil.
 	Clock clock.Clock
+	// Pace limits how fast a download goes; nil does not.
+	Pace Pace
 }
 
 func (t Transfer) withDefaults(clk clock.Clock) Transfer {
@@ -66,6 +68,9 @@ func (t Transfer) withDefaults(clk clock.Clock) Transfer {
 	}
 	if t.Clock == nil {
 		t.Clock = clk
+	}
+	if t.Pace == nil {
+		t.Pace = unpaced{}
 	}
 	return t
 }

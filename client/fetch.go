@@ -71,6 +71,9 @@ func (d *download) run(ctx context.Context) error {
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
+		if errors.Is(err, errHeld) {
+			continue
+		}
 		if !retryable(err) {
 			return err
 		}
@@ -82,6 +85,9 @@ func (d *download) run(ctx context.Context) error {
 
 // attempt reads one answer as far as it goes.
 func (d *download) attempt(ctx context.Context) error {
+	if err := d.t.Pace.Await(ctx); err != nil {
+		return err
+	}
 	live, cancel := context.WithCancelCause(ctx)
 	defer cancel(context.Canceled)
 	head := time.AfterFunc(defaultTimeout, func() { cancel(noAnswer("the source", defaultTimeout)) })
@@ -119,7 +125,11 @@ func (d *download) startOver(why *fault.Error) error {
 func (d *download) copy(ctx context.Context, r io.Reader) error {
 	buf := make([]byte, pieceSize)
 	for d.part.size < d.want.Size {
-		n, readErr := r.Read(buf[:min(pieceSize, d.want.Size-d.part.size)])
+		piece := d.t.Pace.Piece(int(min(pieceSize, d.want.Size-d.part.size)))
+		if piece <= 0 {
+			return errHeld
+		}
+		n, readErr := r.Read(buf[:piece])
 		if err := d.part.append(buf[:n]); err != nil {
 			return d.diskError(err)
 		}
@@ -129,6 +139,9 @@ func (d *download) copy(ctx context.Context, r io.Reader) error {
 		}
 		if n > 0 {
 			d.t.Progress(d.part.size, d.want.Size)
+		}
+		if err := d.t.Pace.Spend(ctx, n); err != nil && readErr == nil {
+			readErr = err
 		}
 		if readErr == nil && ctx.Err() != nil {
 			readErr = context.Cause(ctx)

@@ -27,6 +27,8 @@ type Source interface {
 
 // Cache is the folder of model files.
 type Cache struct {
+	Pace client.Pace // limits downloads; nil does not. It is set before the cache is used.
+
 	dir       string
 	freeSpace func(dir string) (int64, error)
 }
@@ -132,7 +134,7 @@ func (c *Cache) fetch(ctx context.Context, src Source, f fleet.File, progress fu
 			return err
 		}
 	}
-	err = src.Download(ctx, client.Ref{SHA256: f.SHA256, Size: f.Size}, path, client.Transfer{Progress: progress, SpaceFloor: spaceFloor, FreeSpace: c.freeSpace})
+	err = src.Download(ctx, client.Ref{SHA256: f.SHA256, Size: f.Size}, path, client.Transfer{Progress: progress, SpaceFloor: spaceFloor, FreeSpace: c.freeSpace, Pace: c.Pace})
 	if errors.Is(err, fault.DiskFull) { // another program took the space meanwhile: the partial file stays
 		return c.filled(f, err)
 	}
