@@ -1,0 +1,240 @@
+package updater
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"interlock.sh/internal/retry"
+)
+
+// advance takes the update under way as far as it goes now. It returns with the update still under way
+// when the machine is busy, or when the verdict has to wait for the control plane.
+func (u *Updater) advance(ctx context.Context, st *state) error {
+	for st.Pending != nil {
+		var on bool // to the next step
+		var err error
+		switch st.Pending.Step {
+		case stepStaged:
+			on, err = u.takeOver(ctx, st)
+		case stepSwapping:
+			on, err = u.swap(st)
+		case stepWatching:
+			on, err = u.watch(ctx, st)
+		case stepReverting:
+			on, err = u.revert(ctx, st)
+		default:
+			err = fmt.Errorf("the state names an unknown step %q", st.Pending.Step)
+		}
+		if err != nil || !on {
+			return err
+		}
+	}
+	return nil
+}
+
+// takeOver waits for a busy machine, as long as this pass may, and then writes down which services are up:
+// only they are judged.
+func (u *Updater) takeOver(ctx context.Context, st *state) (bool, error) {
+	p := st.Pending
+	if !u.folder.complete(p.Version, u.Program, st.Installed, true) {
+		return true, u.drop(st, "its folder is not complete any more")
+	}
+	limit := u.BusyLimit
+	if p.Security {
+		limit = u.Urgent
+	}
+	drainAt := p.Since.Add(limit - limit/drainShare)
+	until := u.clock.Now().Add(u.Patience)
+	for {
+		subjects, busy, err := u.before(ctx)
+		if err != nil {
+			return false, err
+		}
+		now := u.clock.Now()
+		if busy == "" || p.ByHand || !now.Before(drainAt) {
+			p.Subjects = subjects
+			p.Step = stepSwapping
+			u.reached("before-swap")
+			return true, u.folder.save(st)
+		}
+		if err := u.say(Waiting, p.Version, fmt.Sprintf("%s has work in hand; it takes over when that is done, at the latest %s", busy, p.Since.Add(limit).UTC().Format(time.DateTime))); err != nil {
+			return false, err
+		}
+		if !now.Before(until) {
+			return false, nil
+		}
+		if err := retry.Sleep(ctx, u.clock, u.LookEvery); err != nil {
+			return false, err
+		}
+	}
+}
+
+// before are the services that are up, and the name of one that is busy.
+func (u *Updater) before(ctx context.Context) (up []subjectState, busy string, err error) {
+	all, err := u.Services.Subjects(ctx)
+	if err != nil {
+		return nil, "", fmt.Errorf("list the services: %w", err)
+	}
+	for _, s := range all {
+		h, err := u.health(ctx, s)
+		if err != nil || !h.Up {
+			continue
+		}
+		up = append(up, subjectState{Name: s.Name(), Children: h.Children})
+		if h.Busy && busy == "" {
+			busy = s.Name()
+		}
+	}
+	return up, busy, nil
+}
+
+func (u *Updater) health(ctx context.Context, s Subject) (Health, error) {
+	ctx, cancel := context.WithTimeout(ctx, askWithin)
+	defer cancel()
+	return s.Health(ctx)
+}
+
+// swap makes current name the new version.
+func (u *Updater) swap(st *state) (bool, error) {
+	p := st.Pending
+	if !u.folder.complete(p.Version, u.Program, st.Installed, true) {
+		return true, u.condemn(st, "its folder is not complete any more")
+	}
+	if err := u.folder.point(linkCurrent, p.Version); err != nil {
+		return false, err
+	}
+	u.reached("swapped")
+	p.Step = stepWatching
+	if p.Swapped.IsZero() {
+		p.Swapped = u.clock.Now()
+	}
+	if err := u.folder.save(st); err != nil {
+		return false, err
+	}
+	u.reached("watching")
+	return true, u.say(Watching, p.Version, "")
+}
+
+// settle ends an update well. The links move first: they are moved again when a kill comes between.
+func (u *Updater) settle(st *state, note string) error {
+	p := st.Pending
+	if p.From != p.Version && st.Quarantined[p.From] == "" {
+		if err := u.folder.point(linkPrevious, p.From); err != nil {
+			return err
+		}
+	}
+	u.reached("previous")
+	if err := u.folder.point(linkUpdater, p.Version); err != nil {
+		return err
+	}
+	u.reached("updater")
+	st.Highest = highest(st.Highest, p.Version)
+	st.Pending = nil
+	if err := u.folder.save(st); err != nil {
+		return err
+	}
+	u.reached("settled")
+	if err := u.say(Current, p.Version, note); err != nil {
+		return err
+	}
+	if err := u.folder.prune(u.Program, st); err != nil {
+		return err
+	}
+	return u.folder.save(st)
+}
+
+// drop forgets an update that has not taken over.
+func (u *Updater) drop(st *state, why string) error {
+	version := st.Pending.Version
+	st.Pending = nil
+	if err := u.folder.save(st); err != nil {
+		return err
+	}
+	return u.say(Current, u.folder.target(linkCurrent), fmt.Sprintf("%s: %s", version, why))
+}
+
+// condemn decides against the new version: from here on it is never taken again by itself.
+func (u *Updater) condemn(st *state, why string) error {
+	p := st.Pending
+	st.quarantine(p.Version, why)
+	p.Step, p.Why = stepReverting, why
+	if err := u.folder.save(st); err != nil {
+		return err
+	}
+	u.reached("condemned")
+	return nil
+}
+
+// revert brings the last good version back, and the services to it.
+func (u *Updater) revert(ctx context.Context, st *state) (bool, error) {
+	p := st.Pending
+	back := p.From
+	if !u.folder.complete(back, u.Program, st.Installed, true) {
+		rest, err := u.folder.versions(u.Program)
+		if err != nil {
+			return false, err
+		}
+		for _, v := range append([]string{u.folder.target(linkPrevious), u.folder.target(linkUpdater)}, rest...) {
+			if v != p.Version && st.Quarantined[v] == "" && u.folder.complete(v, u.Program, st.Installed, true) {
+				back = v
+				break
+			}
+		}
+	}
+	if !u.folder.complete(back, u.Program, st.Installed, true) {
+		// A program that runs badly is better than none.
+		st.Pending = nil
+		if err := u.folder.save(st); err != nil {
+			return false, err
+		}
+		return false, u.say(Stopped, p.Version, p.Why+"; there is no other complete version to go back to")
+	}
+	if err := u.folder.point(linkCurrent, back); err != nil {
+		return false, err
+	}
+	u.reached("swapped-back")
+	if err := u.bringBack(ctx, p, back); err != nil {
+		return false, err
+	}
+	u.reached("brought-back")
+	st.Pending = nil
+	if err := u.folder.save(st); err != nil {
+		return false, err
+	}
+	u.reached("reverted")
+	if err := u.say(Reverted, p.Version, p.Why); err != nil {
+		return false, err
+	}
+	if err := u.folder.prune(u.Program, st); err != nil {
+		return false, err
+	}
+	return true, u.folder.save(st)
+}
+
+// bringBack restarts the services that do not run the good version.
+func (u *Updater) bringBack(ctx context.Context, p *pending, version string) error {
+	all, err := u.Services.Subjects(ctx)
+	if err != nil {
+		return fmt.Errorf("list the services: %w", err)
+	}
+	for _, s := range all {
+		if !slices.ContainsFunc(p.Subjects, func(w subjectState) bool { return w.Name == s.Name() }) {
+			continue
+		}
+		if h, err := u.health(ctx, s); err == nil && h.Up && h.Version == version {
+			continue
+		}
+		if err := u.restart(ctx, s, restartAtOnce); err != nil {
+			u.log.WarnContext(ctx, "a service was not told to go back; its service manager starts the good version", "service", s.Name(), "error", err)
+		}
+	}
+	return ctx.Err()
+}
+
+func (u *Updater) restart(ctx context.Context, s Subject, within time.Duration) error {
+	ctx, cancel := context.WithTimeout(ctx, askWithin)
+	defer cancel()
+	return s.Restart(ctx, within)
+}

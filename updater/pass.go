@@ -1,0 +1,264 @@
+package updater
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"interlock.sh/fault"
+	"interlock.sh/fleet/build"
+)
+
+// Run is one pass of the timer: mend what a crash left, go on with the update under way, else look for a
+// newer release and bring it in. What keeps it from updating is in the report; the error is for a folder
+// that cannot be worked in.
+func (u *Updater) Run(ctx context.Context) (News, error) {
+	return u.locked(ctx, func(st *state) error {
+		if st.Pending != nil {
+			return u.advance(ctx, st)
+		}
+		if since := u.clock.Now().Sub(st.Tried); since >= 0 && since < u.MinEvery {
+			u.log.InfoContext(ctx, "the mirrors were asked a short time ago", "ago", since.Round(time.Second))
+			return nil
+		}
+		o, err := u.fetch(ctx, st)
+		if err != nil {
+			return u.stopped(ctx, st, err)
+		}
+		t, found, err := u.pick(st, o, "")
+		if err != nil {
+			return err
+		}
+		u.refreshBeside(ctx, o)
+		if !found {
+			return nil
+		}
+		if err := u.bring(ctx, st, o, t, false); err != nil {
+			return u.stopped(ctx, st, err)
+		}
+		return u.advance(ctx, st)
+	})
+}
+
+// Check looks for a newer release and changes no program.
+func (u *Updater) Check(ctx context.Context) (News, error) {
+	newest := ""
+	n, err := u.locked(ctx, func(st *state) error {
+		o, err := u.fetch(ctx, st)
+		if err != nil {
+			return errors.Join(err, u.stopped(ctx, st, err))
+		}
+		if st.Pending != nil {
+			newest = st.Pending.Version
+			return nil
+		}
+		t, found, err := u.pick(st, o, "")
+		if found {
+			newest = t.Version
+		}
+		return err
+	})
+	n.Newest = newest
+	return n, err
+}
+
+// NowOptions say what Now brings in.
+type NowOptions struct {
+	Version string  // "" is the newest; a lower one is allowed, and keeps the higher ones out
+	Force   bool    // take a version that failed here before
+	Channel *string // stable, canary or "" for the lot: kept from now on; nil leaves it
+}
+
+// Now brings in a release at once: no waiting for a busy machine beyond the work in hand.
+func (u *Updater) Now(ctx context.Context, opts NowOptions) (News, error) {
+	return u.locked(ctx, func(st *state) error {
+		if opts.Channel != nil {
+			if c := *opts.Channel; c != "" && c != build.Stable && c != build.Canary {
+				return fault.New(fault.Invalid, "channel is %q; it is %s or %s", c, build.Stable, build.Canary).WithField("channel")
+			}
+			st.Channel = *opts.Channel
+			if err := u.folder.save(st); err != nil {
+				return err
+			}
+		}
+		if p := st.Pending; p != nil {
+			if opts.Version != "" && opts.Version != p.Version {
+				return fault.New(fault.Conflict, "the update to %s is under way", p.Version).WithHint("let it end first: interlock agent update --now")
+			}
+			p.ByHand = true
+			return u.advance(ctx, st)
+		}
+		o, err := u.fetch(ctx, st)
+		if err != nil {
+			return errors.Join(err, u.stopped(ctx, st, err))
+		}
+		if why, bad := st.Quarantined[opts.Version]; bad {
+			if !opts.Force {
+				return fault.New(fault.Conflict, "version %s failed on this machine: %s", opts.Version, why).WithHint("--force takes it all the same")
+			}
+			delete(st.Quarantined, opts.Version)
+		}
+		t, found, err := u.pick(st, o, opts.Version)
+		if err != nil || !found {
+			return err
+		}
+		if t.Version == u.folder.target(linkCurrent) {
+			return u.reinstall(ctx, st, o, t)
+		}
+		u.keepOut(st, o, t)
+		if err := u.bring(ctx, st, o, t, true); err != nil {
+			return errors.Join(err, u.stopped(ctx, st, err))
+		}
+		return u.advance(ctx, st)
+	})
+}
+
+// reinstall brings back the signed bytes of the version that is current. There is nothing to judge.
+func (u *Updater) reinstall(ctx context.Context, st *state, o *offer, t build.Target) error {
+	if err := u.stage(ctx, st, o, t); err != nil {
+		return err
+	}
+	all, err := u.Services.Subjects(ctx)
+	if err != nil {
+		return fmt.Errorf("list the services: %w", err)
+	}
+	for _, s := range all {
+		if h, err := u.health(ctx, s); err != nil || !h.Up {
+			continue
+		}
+		if err := u.restart(ctx, s, u.BusyLimit); err != nil {
+			return fmt.Errorf("restart %s: %w", s.Name(), err)
+		}
+	}
+	return u.say(Current, t.Version, "")
+}
+
+// keepOut quarantines what is higher than a version that was chosen by hand: else the next pass of the
+// timer would undo the choice.
+func (u *Updater) keepOut(st *state, o *offer, chosen build.Target) {
+	if build.Compare(chosen.Version, u.folder.target(linkCurrent)) >= 0 {
+		return
+	}
+	for _, t := range o.best.targets() {
+		if t.Program == u.Program && build.Compare(t.Version, chosen.Version) > 0 {
+			st.quarantine(t.Version, "left by hand for "+chosen.Version)
+		}
+	}
+}
+
+// Rollback goes back to the previous version by hand. The version that it leaves is not taken again by
+// itself.
+func (u *Updater) Rollback(ctx context.Context) (News, error) {
+	return u.locked(ctx, func(st *state) error {
+		now, back := u.folder.target(linkCurrent), u.folder.target(linkPrevious)
+		if p := st.Pending; p != nil {
+			switch p.Step {
+			case stepStaged:
+				return u.drop(st, "called off by hand")
+			case stepReverting:
+			default:
+				if err := u.condemn(st, "rolled back by hand"); err != nil {
+					return err
+				}
+			}
+			return u.advance(ctx, st)
+		}
+		if back == "" || back == now || !u.folder.complete(back, u.Program, st.Installed, true) {
+			return fault.New(fault.NotFound, "there is no previous version to go back to").
+				WithHint("`interlock agent update --now --version <version>` brings in one that is still offered")
+		}
+		st.quarantine(now, "rolled back by hand to "+back)
+		delete(st.Quarantined, back)
+		st.Pending = &pending{Version: back, From: now, Step: stepStaged, ByHand: true, Since: u.clock.Now()}
+		if err := u.folder.save(st); err != nil {
+			return err
+		}
+		return u.advance(ctx, st)
+	})
+}
+
+// pick chooses what this machine should run next, and reports when that is what it has.
+func (u *Updater) pick(st *state, o *offer, version string) (build.Target, bool, error) {
+	now := u.folder.target(linkCurrent)
+	t, why, ok := build.Pick(o.best.targets(), build.Want{
+		Program: u.Program, OS: u.OS, Arch: u.Arch, Current: now, Channel: st.Channel, Machine: u.Machine,
+		Quarantined: st.Quarantined, Version: version,
+	})
+	switch {
+	case ok && t.Version != now:
+		return t, true, u.say(Available, t.Version, why)
+	case version != "" && !ok:
+		return t, false, fault.New(fault.NotFound, "version %s is not for this machine: %s", version, why)
+	case version != "": // asked for what it has: the bytes may be wrong
+		return t, !u.intact(o, t), nil
+	}
+	// A version that failed here is news until a newer one works.
+	if r := LastReport(string(u.folder)); r != nil && r.State == Reverted && st.Quarantined[r.Version] != "" {
+		return t, false, nil
+	}
+	return t, false, u.say(Current, now, why)
+}
+
+// intact is true when the program on disk is what was signed.
+func (u *Updater) intact(o *offer, t build.Target) bool {
+	file, err := o.best.file(t.Path())
+	if err != nil {
+		return false
+	}
+	have, err := digest(u.folder.program(t.Version, u.Program))
+	return err == nil && have.Length == file.Length && have.SHA256 == file.Hashes["sha256"].String()
+}
+
+// bring stages a target and writes down that it is to take over.
+func (u *Updater) bring(ctx context.Context, st *state, o *offer, t build.Target, byHand bool) error {
+	if err := u.stage(ctx, st, o, t); err != nil {
+		return err
+	}
+	now := u.folder.target(linkCurrent)
+	if err := u.try(ctx, u.Program, u.folder.program(t.Version, u.Program)); err != nil {
+		if ctx.Err() != nil {
+			return err
+		}
+		st.quarantine(t.Version, err.Error())
+		return errors.Join(u.folder.save(st), u.say(Reverted, t.Version, err.Error()+"; it never took over"))
+	}
+	st.Pending = &pending{Version: t.Version, From: now, Step: stepStaged, Security: t.Security, ByHand: byHand, Since: u.clock.Now()}
+	if err := u.folder.save(st); err != nil {
+		return err
+	}
+	u.reached("staged")
+	return u.say(Staged, t.Version, "")
+}
+
+func (st *state) quarantine(version, why string) {
+	if st.Quarantined == nil {
+		st.Quarantined = map[string]string{}
+	}
+	if len(why) > maxQuarantineText {
+		why = why[:maxQuarantineText]
+	}
+	if _, ok := st.Quarantined[version]; !ok {
+		st.Quarantined[version] = why
+	}
+}
+
+// stopped reports why nothing is updated. A control plane that is away for less than a day is no news.
+func (u *Updater) stopped(ctx context.Context, st *state, cause error) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	code := fault.CodeOf(cause)
+	u.log.WarnContext(ctx, "no update", "error", cause)
+	if code == fault.Unavailable && u.clock.Now().Sub(st.Reached) < 24*time.Hour {
+		return nil
+	}
+	if r := LastReport(string(u.folder)); r != nil && r.State == Reverted && st.Quarantined[r.Version] != "" && code == fault.Unavailable {
+		return nil
+	}
+	why := cause.Error()
+	if code == fault.Unavailable && !st.Reached.IsZero() {
+		why = fmt.Sprintf("no control plane answered since %s: %s", st.Reached.UTC().Format(time.DateTime), why)
+	}
+	return u.say(Stopped, u.folder.target(linkCurrent), why)
+}

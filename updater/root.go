@@ -1,0 +1,175 @@
+package updater
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	_ "embed"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/theupdateframework/go-tuf/v2/metadata"
+	"github.com/theupdateframework/go-tuf/v2/metadata/trustedmetadata"
+
+	"interlock.sh/fault"
+	"interlock.sh/internal/atomicfile"
+)
+
+//go:embed root.json
+var embedded []byte
+
+// BuiltIn is the root of trust that this program was built with; nil when it was built with none. Then
+// the root of the first origin is pinned, see Pin.
+func BuiltIn() []byte {
+	if bytes.Equal(bytes.TrimSpace(embedded), []byte("{}")) {
+		return nil
+	}
+	return embedded
+}
+
+var errNoRoot = errors.New("no root of trust")
+
+// parseRoot reads a root that is signed by its own keys.
+func parseRoot(b []byte) (*metadata.Metadata[metadata.RootType], error) {
+	set, err := guarded(func() (*trustedmetadata.TrustedMetadata, error) { return trustedmetadata.New(b) })
+	if err != nil {
+		return nil, err
+	}
+	return set.Root, nil
+}
+
+// root is the newest root of trust in the folder, or the built-in one when that is newer. A file that a
+// crash damaged is passed over for the copy that the metadata keeps.
+func (f folder) root(builtIn []byte) ([]byte, *metadata.Metadata[metadata.RootType], error) {
+	var best []byte
+	var root *metadata.Metadata[metadata.RootType]
+	damaged := false
+	for _, path := range []string{f.rootFile(), filepath.Join(f.accepted(), "root.json")} {
+		b, err := os.ReadFile(path)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return nil, nil, fmt.Errorf("read the root of trust: %w", err)
+		}
+		r, err := parseRoot(b)
+		if err != nil {
+			damaged = true
+			continue
+		}
+		if root == nil || r.Signed.Version > root.Signed.Version {
+			best, root = b, r
+		}
+	}
+	if builtIn != nil {
+		r, err := parseRoot(builtIn)
+		if err != nil {
+			return nil, nil, fmt.Errorf("read the built-in root of trust: %w", err)
+		}
+		if root == nil || r.Signed.Version > root.Signed.Version {
+			best, root = builtIn, r
+		}
+	}
+	switch {
+	case root != nil:
+		return best, root, nil
+	case damaged:
+		return nil, nil, fault.New(fault.Conflict, "%s is damaged, and there is no other copy of the root of trust", f.rootFile()).
+			WithHint("what is installed goes on; to trust the control plane's root anew, remove it and run the install line again")
+	}
+	return nil, nil, errNoRoot
+}
+
+// Pin makes the root that an origin serves the root of trust of an app folder, once: a folder that has a
+// root, or a program with a built-in one, keeps it. It is trust on first use, over the connection that the
+// client checks (certificate or pin). first says whether it was pinned now. An origin without a repository
+// pins nothing.
+func Pin(ctx context.Context, app string, o Origin) (first bool, err error) {
+	f := folder(app)
+	if _, _, err := f.root(BuiltIn()); !errors.Is(err, errNoRoot) {
+		return false, err
+	}
+	b, err := f.fetchRoot(ctx, o, 1)
+	if err != nil || b == nil {
+		return false, err
+	}
+	if err := os.MkdirAll(f.trust(), 0o700); err != nil {
+		return false, fmt.Errorf("make the trust folder: %w", err)
+	}
+	if err := atomicfile.Write(filepath.Join(f.trust(), firstRoot), b, 0o600); err != nil {
+		return false, fmt.Errorf("pin the root of trust: %w", err)
+	}
+	if err := atomicfile.Write(f.rootFile(), b, 0o600); err != nil {
+		return false, fmt.Errorf("pin the root of trust: %w", err)
+	}
+	return true, nil
+}
+
+// firstRoot is the root that was pinned, kept to tell whether an origin has the same.
+const firstRoot = "first.root.json"
+
+// fetchRoot reads one version of an origin's root; nil when the origin has none.
+func (folder) fetchRoot(ctx context.Context, o Origin, version int64) ([]byte, error) {
+	b, err := fetcher{ctx, o, metadataLimit}.DownloadFile(o.path("metadata", fmt.Sprintf("%d.root.json", version)), maxRoot, 0)
+	var status *metadata.ErrDownloadHTTP
+	if errors.As(err, &status) && status.StatusCode == 404 {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, explain(o, err)
+	}
+	if _, err := parseRoot(b); err != nil {
+		return nil, explain(o, err)
+	}
+	return b, nil
+}
+
+// Folder is the app folder for an origin: <home>/app, or one of its own, <home>/app-<8 hex>, when the
+// origin has another root of trust than that folder. An origin without a repository goes with <home>/app:
+// nothing will be updated from it.
+func Folder(ctx context.Context, home string, o Origin) (string, error) {
+	common := filepath.Join(home, "app")
+	f := folder(common)
+	held, root, err := f.root(BuiltIn())
+	if errors.Is(err, errNoRoot) {
+		return common, nil
+	}
+	if err != nil {
+		return "", err
+	}
+	first, err := f.fetchRoot(ctx, o, 1)
+	if err != nil {
+		return "", err
+	}
+	if first == nil {
+		return common, nil
+	}
+	if pinned, err := os.ReadFile(filepath.Join(f.trust(), firstRoot)); err == nil && bytes.Equal(pinned, first) {
+		return common, nil
+	}
+	// The built-in root may be a later one of the same chain.
+	same, err := f.fetchRoot(ctx, o, root.Signed.Version)
+	if err != nil {
+		return "", err
+	}
+	if bytes.Equal(same, held) {
+		return common, nil
+	}
+	sum := sha256.Sum256(first)
+	return common + "-" + hex.EncodeToString(sum[:4]), nil
+}
+
+// keepRoot writes a newer root of trust, so that a later pass begins with it.
+func (f folder) keepRoot(b []byte, version int64) error {
+	if _, held, err := f.root(nil); err == nil && held.Signed.Version >= version {
+		return nil
+	}
+	if err := atomicfile.Write(f.rootFile(), b, 0o600); err != nil {
+		return fmt.Errorf("keep the root of trust: %w", err)
+	}
+	return nil
+}

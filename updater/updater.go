@@ -1,0 +1,225 @@
+package updater
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"runtime"
+	"time"
+
+	"github.com/gofrs/flock"
+
+	"interlock.sh/fault"
+	"interlock.sh/fleet"
+	"interlock.sh/fleet/build"
+	"interlock.sh/internal/clock"
+	"interlock.sh/internal/diskspace"
+)
+
+// The usual times of an update. Each can be set by Options.
+const (
+	DefaultDeadline   = 5 * time.Minute  // for a restarted service to be well
+	DefaultSteady     = 30 * time.Second // that it must stay well
+	DefaultPatience   = 15 * time.Minute // that one pass waits for a busy machine
+	DefaultBusyLimit  = 6 * time.Hour    // after which a busy machine is updated all the same
+	DefaultUrgent     = 30 * time.Minute // the same for a security release
+	DefaultMinEvery   = 5 * time.Minute  // between two looks at the mirrors by the timer
+	DefaultOpenLimit  = 24 * time.Hour   // for a verdict that waits for the control plane to be reached
+	DefaultLookEvery  = 2 * time.Second  // between two looks at the services
+	reachGrace        = time.Minute      // for a heartbeat, once the control plane is reached again
+	restartAtOnce     = time.Minute      // for a service to make way when a bad version is reverted
+	drainShare        = 6                // the last sixth of the limit is for the drain
+	askWithin         = time.Minute      // for one question to a service
+	tryWithin         = 30 * time.Second // for a new program to say its version
+	lockPoll          = 50 * time.Millisecond
+	maxQuarantineText = 300
+)
+
+// Options say which folder is kept up to date, from where, and how.
+type Options struct {
+	App      string // folder
+	Origins  []Origin
+	Services Services // nil when nothing runs out of the folder
+	Machine  string   // id that the canary's lot is drawn by
+	Program  string   // "" is build.Interlock
+	Root     []byte   // root of trust that is built in; see BuiltIn
+	Clock    clock.Clock
+	Logger   *slog.Logger
+	OS, Arch string // "" is this machine's
+
+	// Try starts a new program once, before it takes over; nil does not. An error keeps it out.
+	Try func(ctx context.Context, program string) error
+	// Progress is told each new report; nil is told nothing.
+	Progress func(fleet.UpdateReport)
+	// FreeDisk is how many bytes a folder's disk has left; nil asks the system.
+	FreeDisk func(dir string) (int64, error)
+
+	Deadline, Steady, Patience, BusyLimit, Urgent, MinEvery, OpenLimit, LookEvery time.Duration // 0 is the default
+}
+
+// Updater keeps one app folder. Its methods may be called from several processes: one works, the others
+// are refused.
+type Updater struct {
+	Options
+	folder   folder
+	clock    clock.Clock
+	log      *slog.Logger
+	patience patience
+	// reached is told each durable step, so that a test can end the process there.
+	reached func(step string)
+}
+
+// New checks the options and makes an updater. It touches nothing.
+func New(o Options) (*Updater, error) {
+	if o.App == "" {
+		return nil, fault.New(fault.Invalid, "no app folder was named")
+	}
+	u := &Updater{Options: o, folder: folder(o.App), clock: o.Clock, log: o.Logger, patience: usualPatience, reached: func(string) {}}
+	if u.clock == nil {
+		u.clock = clock.System
+	}
+	if u.log == nil {
+		u.log = slog.New(slog.DiscardHandler)
+	}
+	if u.Services == nil {
+		u.Services = noServices{}
+	}
+	if u.Program == "" {
+		u.Program = build.Interlock
+	}
+	if u.OS == "" {
+		u.OS = runtime.GOOS
+	}
+	if u.Arch == "" {
+		u.Arch = runtime.GOARCH
+	}
+	for _, d := range []struct {
+		at    *time.Duration
+		usual time.Duration
+	}{
+		{&u.Deadline, DefaultDeadline},
+		{&u.Steady, DefaultSteady},
+		{&u.Patience, DefaultPatience},
+		{&u.BusyLimit, DefaultBusyLimit},
+		{&u.Urgent, DefaultUrgent},
+		{&u.MinEvery, DefaultMinEvery},
+		{&u.OpenLimit, DefaultOpenLimit},
+		{&u.LookEvery, DefaultLookEvery},
+	} {
+		if *d.at == 0 {
+			*d.at = d.usual
+		}
+	}
+	return u, nil
+}
+
+func (u *Updater) freeDisk(dir string) (int64, error) {
+	if u.FreeDisk != nil {
+		return u.FreeDisk(dir)
+	}
+	return diskspace.Free(dir)
+}
+
+// News is how an app folder stands.
+type News struct {
+	Report      fleet.UpdateReport `json:"report"`
+	Current     string             `json:"current"`
+	Previous    string             `json:"previous,omitempty"`
+	Channel     string             `json:"channel,omitempty"`
+	Newest      string             `json:"newest,omitempty"` // that is for this machine
+	Quarantined map[string]string  `json:"quarantined,omitempty"`
+	Mirrors     []MirrorNews       `json:"mirrors"`
+	Reached     *time.Time         `json:"reached,omitempty"` // newest look that found a valid set
+}
+
+func (u *Updater) news(st *state) News {
+	n := News{
+		Current: u.folder.target(linkCurrent), Previous: u.folder.target(linkPrevious), Channel: st.Channel,
+		Quarantined: st.Quarantined, Mirrors: st.Mirrors,
+	}
+	if r := LastReport(string(u.folder)); r != nil {
+		n.Report = *r
+	}
+	if n.Mirrors == nil {
+		n.Mirrors = []MirrorNews{}
+	}
+	if !st.Reached.IsZero() {
+		n.Reached = &st.Reached
+	}
+	return n
+}
+
+// Last is how the folder stood after the newest pass. It asks nobody and waits for no lock.
+func (u *Updater) Last() (News, error) {
+	st, err := u.folder.peek()
+	if err != nil {
+		return News{}, err
+	}
+	return u.news(&st), nil
+}
+
+// locked runs fn as the only updater of the folder, with the folder mended and the state read.
+func (u *Updater) locked(ctx context.Context, fn func(st *state) error) (News, error) {
+	if _, err := os.Stat(string(u.folder)); errors.Is(err, fs.ErrNotExist) {
+		return News{}, fault.New(fault.NotFound, "%s is not there: nothing is installed", u.folder).WithHint("paste an install line first")
+	}
+	if err := os.MkdirAll(u.folder.trust(), 0o700); err != nil {
+		return News{}, fmt.Errorf("make the trust folder: %w", err)
+	}
+	lock := flock.New(filepath.Join(u.folder.trust(), "lock"))
+	switch ok, err := lock.TryLock(); {
+	case err != nil:
+		return News{}, fmt.Errorf("lock the app folder: %w", err)
+	case !ok:
+		e := fault.New(fault.Conflict, "another update of %s is under way", u.folder).WithHint("wait for it; `interlock agent update --check` says how far it is")
+		return News{}, e
+	}
+	defer lock.Unlock() //nolint:errcheck // closing the file releases it as well
+	st, note, err := u.folder.load()
+	if err != nil {
+		return News{}, err
+	}
+	if note != "" {
+		u.log.WarnContext(ctx, note)
+		u.recall(&st)
+	}
+	notes, err := u.folder.mend(u.Program, &st)
+	if err != nil {
+		return News{}, err
+	}
+	for _, n := range notes {
+		u.log.WarnContext(ctx, n)
+	}
+	err = fn(&st)
+	return u.news(&st), err
+}
+
+// recall rebuilds from the links what a damaged state knew: an updater link that lags behind current is an
+// open verdict.
+func (u *Updater) recall(st *state) {
+	now, was := u.folder.target(linkCurrent), u.folder.target(linkUpdater)
+	if now == was || !u.folder.complete(now, u.Program, nil, false) || !u.folder.complete(was, u.Program, nil, false) {
+		return
+	}
+	at := u.clock.Now()
+	st.Pending = &pending{Version: now, From: was, Step: stepSwapping, Since: at, Swapped: at}
+}
+
+// say writes a report, when it is news.
+func (u *Updater) say(state, version, why string) error {
+	if old := LastReport(string(u.folder)); old != nil && old.State == state && old.Version == version && old.Why == why {
+		return nil
+	}
+	r := fleet.UpdateReport{State: state, Version: version, Why: why, At: u.clock.Now().UTC()}
+	if err := u.folder.report(r); err != nil {
+		return err
+	}
+	if u.Progress != nil {
+		u.Progress(r)
+	}
+	return nil
+}

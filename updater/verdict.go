@@ -1,0 +1,218 @@
+package updater
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"interlock.sh/fleet/build"
+	"interlock.sh/internal/retry"
+)
+
+func highest(a, b string) string {
+	if build.Compare(a, b) > 0 {
+		return a
+	}
+	return b
+}
+
+// verdict is what one look at a service says.
+type verdict int
+
+const (
+	unclear verdict = iota // not well yet, and there is time
+	well
+	bad
+	open // past the deadline, and only the control plane could tell
+)
+
+// watch restarts the services and judges them. One that is bad reverts the update; all well for a while
+// ends it; else the verdict stays open for the next pass.
+func (u *Updater) watch(ctx context.Context, st *state) (bool, error) {
+	p := st.Pending
+	if u.folder.target(linkCurrent) != p.Version { // mended meanwhile, or moved by hand
+		return true, u.condemn(st, "current does not name it any more")
+	}
+	if err := u.restartAll(ctx, st); err != nil {
+		return false, err
+	}
+	var since time.Time // all well
+	for {
+		worst, why, err := u.look(ctx, st)
+		if err != nil {
+			return false, err
+		}
+		now := u.clock.Now()
+		if worst != well {
+			since = time.Time{}
+		} else if since.IsZero() {
+			since = now
+		}
+		switch {
+		case worst == bad:
+			return true, u.condemn(st, why)
+		case worst == well && (len(p.Subjects) == 0 || now.Sub(since) >= u.Steady):
+			return true, u.settle(st, "")
+		case worst == open && now.Sub(p.Swapped) >= u.OpenLimit:
+			return true, u.settle(st, fmt.Sprintf("kept without a heartbeat: %s for %v", why, u.OpenLimit))
+		case worst == open:
+			return false, u.say(Watching, p.Version, "the verdict is open: "+why)
+		}
+		if err := retry.Sleep(ctx, u.clock, u.LookEvery); err != nil {
+			return false, err
+		}
+	}
+}
+
+// restartAll asks each service, once, to make way.
+func (u *Updater) restartAll(ctx context.Context, st *state) error {
+	p := st.Pending
+	all, err := u.Services.Subjects(ctx)
+	if err != nil {
+		return fmt.Errorf("list the services: %w", err)
+	}
+	limit := u.BusyLimit
+	if p.Security {
+		limit = u.Urgent
+	}
+	for i := range p.Subjects {
+		w := &p.Subjects[i]
+		if !w.Asked.IsZero() {
+			continue
+		}
+		within := max(p.Since.Add(limit).Sub(u.clock.Now()), limit/drainShare)
+		w.Asked, w.Within = u.clock.Now(), within.String()
+		if s := find(all, w.Name); s != nil {
+			if err := u.restart(ctx, s, within); err != nil {
+				u.log.WarnContext(ctx, "a service did not take the restart", "service", w.Name, "error", err)
+				w.Within = "0s" // it will not finish anything first
+			}
+		}
+		u.reached("restarted")
+		if err := u.folder.save(st); err != nil {
+			return err
+		}
+		u.reached("asked")
+	}
+	return nil
+}
+
+func find(all []Subject, name string) Subject {
+	for _, s := range all {
+		if s.Name() == name {
+			return s
+		}
+	}
+	return nil
+}
+
+// look judges all services once. The worst counts, with its reason.
+func (u *Updater) look(ctx context.Context, st *state) (verdict, string, error) {
+	p := st.Pending
+	all, err := u.Services.Subjects(ctx)
+	if err != nil {
+		return unclear, "", fmt.Errorf("list the services: %w", err)
+	}
+	worst, why, changed := well, "", false
+	for i := range p.Subjects {
+		w := &p.Subjects[i]
+		was := *w
+		v, reason := u.judge(ctx, p, w, find(all, w.Name))
+		changed = changed || !was.Left.Equal(w.Left) || !was.Reached.Equal(w.Reached)
+		if worse(v, worst) {
+			worst, why = v, w.Name+" "+reason
+		}
+	}
+	if changed {
+		return worst, why, u.folder.save(st)
+	}
+	return worst, why, nil
+}
+
+// worse orders verdicts: bad, unclear, open, well.
+func worse(a, b verdict) bool {
+	rank := []int{well: 0, open: 1, unclear: 2, bad: 3}
+	return rank[a] > rank[b]
+}
+
+// judge looks at one service. Its time starts when it is first seen not to run the old version: until then
+// it finishes its work.
+func (u *Updater) judge(ctx context.Context, p *pending, w *subjectState, s Subject) (verdict, string) {
+	now := u.clock.Now()
+	if s == nil {
+		return well, "" // its enrollment was removed meanwhile
+	}
+	h, err := u.health(ctx, s)
+	within, _ := time.ParseDuration(w.Within) // ours; 0 when a hand changed it
+	finishing := err == nil && h.Up && h.Version == p.From && p.From != p.Version
+	if w.Left.IsZero() && (!finishing || now.Sub(w.Asked) >= within) {
+		w.Left = now
+	}
+	if w.Left.IsZero() {
+		return unclear, "finishes its work"
+	}
+	late := now.Sub(w.Left) >= u.Deadline
+	fail := func(format string, args ...any) (verdict, string) {
+		if !late {
+			return unclear, fmt.Sprintf(format, args...)
+		}
+		return bad, fmt.Sprintf(format, args...) + fmt.Sprintf(", %v after its restart", u.Deadline)
+	}
+	switch {
+	case err != nil:
+		return fail("does not answer: %v", err)
+	case !h.Up:
+		return fail("is not up%s", because(h.Why))
+	case h.Version != p.Version:
+		return fail("runs version %s", orNothing(h.Version))
+	}
+	if gone := missing(w.Children, h.Children); len(gone) > 0 {
+		return fail("does not serve %s any more%s", strings.Join(gone, ", "), because(h.Why))
+	}
+	if h.Heartbeat.After(w.Asked) {
+		return well, ""
+	}
+	if !late {
+		return unclear, "sent no heartbeat yet"
+	}
+	return u.silent(ctx, w, s, h)
+}
+
+// silent decides about a service that is well but for its heartbeat: only when the control plane can be
+// reached from here does that speak against it.
+func (u *Updater) silent(ctx context.Context, w *subjectState, s Subject, h Health) (verdict, string) {
+	ctx, cancel := context.WithTimeout(ctx, askWithin)
+	defer cancel()
+	if err := s.Reach(ctx); err != nil {
+		w.Reached = time.Time{}
+		return open, fmt.Sprintf("sent no heartbeat, and its control plane cannot be reached from this machine: %v", err)
+	}
+	now := u.clock.Now()
+	if w.Reached.IsZero() {
+		w.Reached = now
+	}
+	if now.Sub(w.Reached) < reachGrace {
+		return unclear, "sent no heartbeat yet"
+	}
+	return bad, fmt.Sprintf("sent no heartbeat%s, while its control plane answers this machine", because(h.Why))
+}
+
+func because(why string) string {
+	if why == "" {
+		return ""
+	}
+	return " (" + why + ")"
+}
+
+// missing are the children that were there before and are not now.
+func missing(before, now []string) []string {
+	var out []string
+	for _, c := range before {
+		if !slices.Contains(now, c) {
+			out = append(out, c)
+		}
+	}
+	return out
+}
