@@ -170,8 +170,10 @@ func (w *Watcher) door(socket string) Door {
 func (w *Watcher) put(k tray.Key, st localapi.Status, err error) {
 	for i := range w.snap.Agents {
 		if a := &w.snap.Agents[i]; a.Key == k {
-			a.Status, a.Why = st, ""
-			a.Reach, a.Why = reachOf(err)
+			a.Status = st
+			if a.Reach, a.Why = reachOf(err); err != nil {
+				a.Status = localapi.Status{}
+			}
 			signal(w.changed)
 		}
 	}

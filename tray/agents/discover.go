@@ -1,6 +1,7 @@
 package agents
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -128,7 +129,7 @@ func reachOf(err error) (tray.Reach, string) {
 		return tray.Stopped, ""
 	case errors.Is(err, fs.ErrPermission):
 		return tray.Foreign, "the agent's socket is closed to this user"
-	case errors.Is(err, os.ErrDeadlineExceeded):
+	case errors.Is(err, os.ErrDeadlineExceeded), errors.Is(err, context.DeadlineExceeded):
 		return tray.Silent, "the agent does not answer"
 	}
 	return tray.Silent, said(err)
