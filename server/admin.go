@@ -2,8 +2,6 @@ package server
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -19,6 +17,7 @@ import (
 
 	"interlock.sh/fault"
 	"interlock.sh/internal/clock"
+	"interlock.sh/internal/ownersocket"
 	"interlock.sh/server/auth"
 	"interlock.sh/server/hints"
 	"interlock.sh/server/store"
@@ -30,7 +29,6 @@ import (
 
 const (
 	adminSocket     = "admin.sock"
-	maxSocketPath   = 100 // below the 104 bytes that macOS allows
 	adminTimeout    = 10 * time.Second
 	ownerTokenRoute = "/owner-token"
 )
@@ -64,13 +62,11 @@ var errNoServer = errors.New("no server answers on the admin socket")
 
 // askServer asks the server that runs on a data folder; errNoServer when none does.
 func askServer(ctx context.Context, data string) (string, error) {
-	path, err := adminPath(data)
+	path, _, err := adminPath(data)
 	if err != nil {
 		return "", err
 	}
-	dial := func(ctx context.Context, _, _ string) (net.Conn, error) {
-		return (&net.Dialer{}).DialContext(ctx, "unix", path)
-	}
+	dial := func(ctx context.Context, _, _ string) (net.Conn, error) { return ownersocket.Dial(ctx, path) }
 	transport := &http.Transport{DialContext: dial, DisableKeepAlives: true}
 	ctx, cancel := context.WithTimeout(ctx, adminTimeout)
 	defer cancel()
@@ -81,6 +77,9 @@ func askServer(ctx context.Context, data string) (string, error) {
 	resp, err := transport.RoundTrip(req)
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ECONNREFUSED) {
 		return "", errNoServer
+	}
+	if words := refusedSocket(err); errors.Is(words, fault.Conflict) {
+		return "", words
 	}
 	if err != nil {
 		return "", fault.Wrap(err, fault.Unavailable, "the server on %s does not answer at %s: %v", data, path, err).WithHint("run this as the server's user")
@@ -104,63 +103,42 @@ func askServer(ctx context.Context, data string) (string, error) {
 }
 
 // adminPath is where the admin socket of a data folder stands: in it, or where that path is too long for
-// a socket, under a short name in a folder of this user's.
-func adminPath(data string) (string, error) {
+// a socket, under a short name in a folder of this user's. moved says that it is the second.
+func adminPath(data string) (path string, moved bool, err error) {
 	abs, err := filepath.Abs(data)
 	if err != nil {
-		return "", err
+		return "", false, err
 	}
 	if real, err := filepath.EvalSymlinks(abs); err == nil {
 		abs = real
 	}
-	path := filepath.Join(abs, adminSocket)
-	if len(path) <= maxSocketPath {
-		return path, nil
-	}
-	sum := sha256.Sum256([]byte(abs))
-	dir := filepath.Join("/tmp", fmt.Sprintf("interlock-%d", os.Getuid())) // not TMPDIR: both sides must agree
-	return filepath.Join(dir, hex.EncodeToString(sum[:8])+".sock"), nil
+	path, moved = ownersocket.Path(abs, adminSocket, "interlock")
+	return path, moved, nil
 }
 
-// listenAdmin opens the admin socket. The caller holds the lock of the data folder, so a socket that is
-// there already belongs to nobody.
+// listenAdmin opens the admin socket. The caller holds the lock of the data folder, so a socket of ours that
+// is there already belongs to nobody.
 func listenAdmin(data string) (net.Listener, error) {
-	path, err := adminPath(data)
+	path, moved, err := adminPath(data)
 	if err != nil {
 		return nil, err
 	}
-	if filepath.Base(path) != adminSocket {
-		if err := privateFolder(filepath.Dir(path)); err != nil {
-			return nil, err
+	if moved {
+		if err := ownersocket.Private(filepath.Dir(path)); err != nil {
+			return nil, refusedSocket(err)
 		}
 	}
-	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, err
-	}
-	l, err := net.Listen("unix", path)
-	if err != nil {
-		return nil, err
-	}
-	if err := os.Chmod(path, 0o600); err != nil {
-		return nil, errors.Join(err, l.Close())
-	}
-	return l, nil
+	l, err := ownersocket.Listen(path)
+	return l, refusedSocket(err)
 }
 
-// privateFolder makes a folder that only this user can enter, or refuses the one that is there.
-func privateFolder(dir string) error {
-	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
-		return err
+// refusedSocket puts the words of a refusal where people look for them.
+func refusedSocket(err error) error {
+	var refused *ownersocket.RefusedError
+	if errors.As(err, &refused) {
+		return fault.Wrap(err, fault.Conflict, "the admin socket cannot be opened: %s %s", refused.Path, refused.What).WithHint("%s", refused.Fix)
 	}
-	info, err := os.Lstat(dir)
-	if err != nil {
-		return err
-	}
-	owner, known := info.Sys().(*syscall.Stat_t)
-	if !info.IsDir() || info.Mode().Perm()&0o022 != 0 || !known || int(owner.Uid) != os.Getuid() {
-		return fmt.Errorf("%s is not a folder that only this user writes to", dir)
-	}
-	return nil
+	return err
 }
 
 // adminServer answers the admin socket.

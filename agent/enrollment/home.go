@@ -20,11 +20,11 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 
 	"interlock.sh/fault"
 	"interlock.sh/fleet"
+	"interlock.sh/internal/ownersocket"
 )
 
 // Home is the folder that holds everything of the agent on one machine.
@@ -64,37 +64,22 @@ func (h Home) Blobs() string { return filepath.Join(string(h), "cache", "blobs")
 // Ledger is the file of promised memory.
 func (h Home) Ledger() string { return filepath.Join(string(h), "ledger.json") }
 
-// maxSocket is the longest path that every system binds a unix socket at, with room for the zero.
-const maxSocket = 100
-
-// Socket is the local API of a role's agent. The path is short and hashed, since a socket's path may
-// have 104 bytes only; a home that is too deep gets a private folder in the temporary folder.
+// Socket is the local API of a role's agent. The name is short and hashed, since a socket's path may have
+// 104 bytes only; a home that is too deep gets a private folder in /tmp.
 func (h Home) Socket(group string, role fleet.Role) (string, error) {
 	sum := sha256.Sum256([]byte(string(h) + "\x00" + group + "\x00" + string(role)))
-	name := hex.EncodeToString(sum[:6])
-	dir := filepath.Join(string(h), "run")
-	if len(dir)+1+len(name) > maxSocket {
-		dir = filepath.Join("/tmp", "nightshift-"+strconv.Itoa(os.Getuid()))
-	}
-	if err := privateDir(dir); err != nil {
-		return "", err
-	}
-	return filepath.Join(dir, name), nil
+	path, _ := ownersocket.Path(filepath.Join(string(h), "run"), hex.EncodeToString(sum[:6]), "nightshift")
+	return path, privateDir(filepath.Dir(path))
 }
 
 // privateDir makes a folder for this user alone, and refuses one that is not.
 func privateDir(dir string) error {
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return fmt.Errorf("make %s: %w", dir, err)
+	err := ownersocket.Private(dir)
+	var refused *ownersocket.RefusedError
+	if errors.As(err, &refused) {
+		return fault.Wrap(err, fault.Invalid, "%s %s", refused.Path, refused.What).WithHint("%s", refused.Fix)
 	}
-	st, err := os.Lstat(dir)
-	if err != nil {
-		return fmt.Errorf("look at %s: %w", dir, err)
-	}
-	if !st.IsDir() || st.Mode().Perm()&0o077 != 0 || !ownedByUser(st) {
-		return fault.New(fault.Invalid, "%s is not a folder of this user alone (mode %v)", dir, st.Mode()).WithHint("remove it, or: chmod 700 %s", dir)
-	}
-	return nil
+	return err
 }
 
 // List finds every enrolled group and role. A folder that is no enrollment is passed over. The error

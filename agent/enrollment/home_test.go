@@ -9,6 +9,7 @@ import (
 
 	"interlock.sh/fault"
 	"interlock.sh/fleet"
+	"interlock.sh/internal/ownersocket"
 )
 
 // stored is an enrollment as Enroll leaves it.
@@ -156,7 +157,7 @@ func TestASocketsPathIsShortHoweverDeepTheHome(t *testing.T) {
 				t.Fatal(err)
 			}
 			again, err := home.Socket("a-group-"+strings.Repeat("x", 80), role)
-			if err != nil || again != path || len(path) > maxSocket || seen[path] {
+			if err != nil || again != path || len(path) > ownersocket.MaxPath || seen[path] {
 				t.Errorf("%q and %q, %d bytes, seen %v, %v", path, again, len(path), seen[path], err)
 			}
 			seen[path] = true
