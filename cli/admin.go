@@ -7,7 +7,7 @@ import (
 )
 
 func (a *app) adminCmd() *cobra.Command {
-	return noun("admin", "Administer a control plane on its own machine", a.ownerTokenCmd())
+	return noun("admin", "Administer a control plane on its own machine", a.ownerTokenCmd(), a.healthCmd())
 }
 
 func (a *app) ownerTokenCmd() *cobra.Command {

@@ -3,7 +3,8 @@
 # are missing, when run as root; otherwise says which they are. Does nothing when all are there.
 set -euo pipefail
 
-# One line a program: the command that must be on PATH, and the Debian package that brings it.
+# One line a need: the command that must be on PATH, or the file that must be there, and the Debian
+# package that brings it.
 needs='gcc gcc
 make make
 git git
@@ -18,7 +19,28 @@ shellcheck shellcheck
 nginx nginx-light
 tmux tmux
 jq jq
-busybox busybox'
+busybox busybox
+debootstrap debootstrap
+lintian lintian
+rpm rpm
+rpmlint rpmlint
+desktop-file-validate desktop-file-utils
+xvfb-run xvfb
+xauth xauth
+import imagemagick
+xdotool xdotool
+openbox openbox
+xfce4-panel xfce4-panel
+dbus-run-session dbus
+/usr/share/doc/python3-venv python3-venv
+/usr/include/GL/gl.h libgl1-mesa-dev
+/usr/include/GLES2/gl2.h libgles-dev
+/usr/include/X11/Xlib.h libx11-dev
+/usr/include/X11/Xcursor/Xcursor.h libxcursor-dev
+/usr/include/X11/extensions/Xrandr.h libxrandr-dev
+/usr/include/X11/extensions/Xinerama.h libxinerama-dev
+/usr/include/X11/extensions/XInput2.h libxi-dev
+/usr/include/X11/extensions/xf86vmode.h libxxf86vm-dev'
 
 PATH=$PATH:/usr/sbin:/sbin
 command -v go >/dev/null || {
@@ -28,7 +50,10 @@ command -v go >/dev/null || {
 
 packages=()
 while read -r command package; do
-  command -v "$command" >/dev/null || packages+=("$package")
+  case $command in
+    /*) [ -e "$command" ] || packages+=("$package") ;;
+    *) command -v "$command" >/dev/null || packages+=("$package") ;;
+  esac
 done <<<"$needs"
 [ ${#packages[@]} -gt 0 ] || exit 0
 
