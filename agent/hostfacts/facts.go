@@ -8,7 +8,6 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"os"
-	"path/filepath"
 	"runtime"
 	"strings"
 	"time"
@@ -27,7 +26,7 @@ const gpuDeadline = 5 * time.Second
 
 // Collect reads the facts; disk is a folder on the disk where models are kept.
 func Collect(ctx context.Context, disk string) fleet.HostFacts {
-	f := fleet.HostFacts{OS: runtime.GOOS, Arch: runtime.GOARCH, Cores: runtime.NumCPU(), Zone: zone()}
+	f := fleet.HostFacts{OS: runtime.GOOS, Arch: runtime.GOARCH, Cores: runtime.NumCPU(), Zone: LocalZone().Name}
 	if name, err := os.Hostname(); err == nil {
 		f.Hostname = name
 	}
@@ -115,22 +114,4 @@ func Resident(ctx context.Context, pid int) *int64 {
 		}
 	}
 	return &rss
-}
-
-// zone is the machine's IANA time zone, "" when it is not known by name.
-func zone() string {
-	if tz := os.Getenv("TZ"); tz != "" {
-		return strings.TrimPrefix(tz, ":")
-	}
-	if b, err := os.ReadFile("/etc/timezone"); err == nil && len(b) > 0 {
-		return strings.TrimSpace(string(b))
-	}
-	target, err := filepath.EvalSymlinks("/etc/localtime")
-	if err != nil {
-		return ""
-	}
-	if _, name, ok := strings.Cut(target, "zoneinfo/"); ok {
-		return name
-	}
-	return ""
 }

@@ -42,3 +42,11 @@ func (g *Gauge) Read(ctx context.Context) fleet.HostFacts {
 	refreshHost(ctx, &f, g.disk)
 	return f
 }
+
+// Again makes the next Read ask for the accelerators, whenever they were asked last: after a sleep one
+// may be gone.
+func (g *Gauge) Again() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.asked = time.Time{}
+}
