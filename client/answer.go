@@ -73,7 +73,7 @@ func RetryAfter(err error) time.Duration {
 // server is away, starting, busy or rate limiting, or something in between answered.
 func Transient(err error) bool {
 	switch fault.CodeOf(err) {
-	case fault.Unavailable, fault.RateLimited, fault.QueueFull, fault.Unknown:
+	case fault.Unavailable, fault.CaptivePortal, fault.RateLimited, fault.QueueFull, fault.Unknown:
 		return true
 	}
 	switch StatusOf(err) {
@@ -122,7 +122,7 @@ func refusal(resp *http.Response, base string, now time.Time) *fault.Error {
 }
 
 func readRefusal(resp *http.Response, base string) *fault.Error {
-	if resp.StatusCode < 400 || isHTML(resp.Header) {
+	if resp.StatusCode < 400 || isHTML(resp.Header) || resp.StatusCode == http.StatusNetworkAuthenticationRequired {
 		return interposed(resp, base)
 	}
 	status := &StatusError{Status: resp.StatusCode, RequestID: requestID(resp)}
@@ -146,10 +146,14 @@ func readRefusal(resp *http.Response, base string) *fault.Error {
 }
 
 // interposed is the fault for an answer that no control plane gives: a page of a captive portal, a
-// proxy or a load balancer. A limit keeps its meaning; anything else says nothing about the thing
-// that was asked for, so it must never read as "not found" or "revoked".
+// proxy or a load balancer. A portal has a code of its own, since a person can end it. A limit keeps its
+// meaning; anything else says nothing about the thing that was asked for, so it must never read as "not
+// found" or "revoked".
 func interposed(resp *http.Response, base string) *fault.Error {
 	status := &StatusError{Status: resp.StatusCode, RequestID: requestID(resp), Interposed: true}
+	if isPortal(resp) {
+		return portal(resp, base, status)
+	}
 	code := fault.Unavailable
 	switch resp.StatusCode {
 	case http.StatusRequestEntityTooLarge:
@@ -163,7 +167,7 @@ func interposed(resp *http.Response, base string) *fault.Error {
 	}
 	f := fault.Wrap(status, code, "something between us and the server %s answered (status %d, %s)", base, resp.StatusCode, what)
 	if to := resp.Header.Get("Location"); to != "" && resp.StatusCode < 400 {
-		return f.WithHint("it redirects to %s: if that is the server, use its address; else sign in to this network", to)
+		return f.WithHint("it redirects to %s: if that is the server, use its address", to)
 	}
 	return f.WithHint("check the address and the proxy, and sign in if this network asks for it")
 }
@@ -198,9 +202,11 @@ func (c *Client) unreachable(ctx context.Context, method, path string, err error
 	case errors.Is(err, syscall.ECONNREFUSED):
 		return away("connection refused").
 			WithHint("is the server running there? start it with `interlock serve`, or name another with --api or INTERLOCK_URL")
+	case errors.As(err, &cert) && expired(cert.Err):
+		return c.outOfTime(ctx, err, cert)
 	case errors.As(err, &cert):
 		return away("its certificate is not trusted here: " + cert.Err.Error()).
-			WithHint("for a server with its own authority give its pin (--pin sha256//…, as it prints it)")
+			WithHint("for a server with its own authority give its pin (--pin sha256//…, as it prints it); if this network asks to sign in, do that")
 	case strings.Contains(err.Error(), errHTTPToHTTPSText):
 		return away("it speaks plain http, not https").WithHint("use its http address if that is intended")
 	case errors.As(err, &dns):

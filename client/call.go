@@ -145,7 +145,7 @@ func (c *Client) send(ctx context.Context, method, path string, body io.Reader, 
 		return resp, nil
 	}
 	defer resp.Body.Close()
-	return nil, refusal(resp, c.base, c.clock.Now())
+	return nil, c.blameClock(refusal(resp, c.base, c.clock.Now()))
 }
 
 // repeat runs try under the call's retry policy.
@@ -186,7 +186,11 @@ func (c *Client) noteDate(date string, sent time.Time) {
 	if err != nil {
 		return
 	}
-	now := c.clock.Now()
-	local := sent.Add(now.Sub(sent) / 2)
-	c.skew.Store(int64(server.Add(500 * time.Millisecond).Sub(local.Round(0))))
+	c.skew.Store(int64(skewOf(server, sent, c.clock.Now())))
+}
+
+// skewOf is how far a server's clock is ahead of ours, by the time that it named in an answer.
+func skewOf(server, sent, received time.Time) time.Duration {
+	local := sent.Add(received.Sub(sent) / 2)
+	return server.Add(500 * time.Millisecond).Sub(local.Round(0))
 }

@@ -85,7 +85,7 @@ func New(o Options) (*Client, error) {
 		c.log = slog.New(slog.DiscardHandler)
 	}
 	c.http = &http.Client{
-		Transport: newTransport(base, pins),
+		Transport: newTransport(base, pins, c.clock),
 		// A redirect would carry the credential to an address nobody chose.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}

@@ -149,6 +149,9 @@ func TestStreamRefusals(t *testing.T) {
 	})
 	status, typ = 200, "text/html"
 	_, err := c.Stream(t.Context(), "/s", "")
+	wantCode(t, err, fault.CaptivePortal, "a login page answered")
+	status, typ = 502, "text/html"
+	_, err = c.Stream(t.Context(), "/s", "")
 	wantCode(t, err, fault.Unavailable, "something between")
 	status, typ = 204, ""
 	if _, err := c.Stream(t.Context(), "/s", ""); !errors.Is(err, io.EOF) {

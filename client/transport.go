@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"interlock.sh/fault"
+	"interlock.sh/internal/clock"
 )
 
 const pinPrefix = "sha256//"
@@ -52,7 +53,7 @@ func PinOf(rawSubjectPublicKeyInfo []byte) string {
 	return pinPrefix + base64.StdEncoding.EncodeToString(sum[:])
 }
 
-func newTransport(base *url.URL, pins []string) *http.Transport {
+func newTransport(base *url.URL, pins []string, clk clock.Clock) *http.Transport {
 	dialer := &net.Dialer{Timeout: 10 * time.Second, KeepAlive: 15 * time.Second}
 	t := &http.Transport{
 		DialContext:           dialer.DialContext,
@@ -63,6 +64,7 @@ func newTransport(base *url.URL, pins []string) *http.Transport {
 		WriteBufferSize:       64 << 10,
 		ReadBufferSize:        64 << 10,
 		ForceAttemptHTTP2:     true, // own dialer and TLS settings turn it off otherwise
+		TLSClientConfig:       &tls.Config{MinVersion: tls.VersionTLS12, Time: clk.Now},
 		// One HTTP/2 connection carries everything, so a dead one must be noticed.
 		HTTP2: &http.HTTP2Config{SendPingTimeout: 20 * time.Second, PingTimeout: 15 * time.Second},
 	}
@@ -72,13 +74,10 @@ func newTransport(base *url.URL, pins []string) *http.Transport {
 		t.Proxy = http.ProxyFromEnvironment
 	}
 	if len(pins) > 0 {
-		t.TLSClientConfig = &tls.Config{
-			MinVersion: tls.VersionTLS12,
-			// The pin replaces the chain of authorities: VerifyConnection runs on every handshake,
-			// resumed ones included.
-			InsecureSkipVerify: true,
-			VerifyConnection:   func(cs tls.ConnectionState) error { return checkPin(cs, pins) },
-		}
+		// The pin replaces the chain of authorities: VerifyConnection runs on every handshake,
+		// resumed ones included.
+		t.TLSClientConfig.InsecureSkipVerify = true
+		t.TLSClientConfig.VerifyConnection = func(cs tls.ConnectionState) error { return checkPin(cs, pins) }
 	}
 	return t
 }

@@ -24,6 +24,7 @@ const (
 	QueueFull       Code = "QUEUE_FULL"         // a bounded queue; Details has limit and retryAfterSeconds
 	Internal        Code = "INTERNAL"           // our fault; the cause is in the log
 	Unavailable     Code = "UNAVAILABLE"        // draining or starting; try again
+	CaptivePortal   Code = "CAPTIVE_PORTAL"     // a login page of the network answered; it goes away when somebody signs in
 	Unknown         Code = "OUTCOME_UNKNOWN"    // the commit failed and may or may not have happened
 	DiskFull        Code = "DISK_FULL"          // needs and has, in Details
 
@@ -55,7 +56,7 @@ var statuses = map[Code]int{
 	RateLimited:        http.StatusTooManyRequests, QueueFull: http.StatusTooManyRequests,
 	Internal:    http.StatusInternalServerError,
 	Unavailable: http.StatusServiceUnavailable, Unknown: http.StatusServiceUnavailable,
-	DiskFull: http.StatusInsufficientStorage,
+	DiskFull: http.StatusInsufficientStorage, CaptivePortal: http.StatusNetworkAuthenticationRequired,
 }
 
 // Status is the HTTP status of a code; 500 for one that is not in the table.
@@ -85,6 +86,8 @@ func ForStatus(status int) Code {
 		return RangeUnsatisfiable
 	case http.StatusTooManyRequests:
 		return RateLimited
+	case http.StatusNetworkAuthenticationRequired:
+		return CaptivePortal
 	case http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
 		return Unavailable
 	}

@@ -224,7 +224,7 @@ func ended[T any](a *App, s *source[T], v T, err error, set func(), again func()
 // reached notes whether the newest read reached the server.
 func (a *App) reached(err error) {
 	var away error
-	if fault.CodeOf(err) == fault.Unavailable {
+	if code := fault.CodeOf(err); code == fault.Unavailable || code == fault.CaptivePortal {
 		away = err
 	}
 	if (away == nil) != (a.offline == nil) {

@@ -35,7 +35,7 @@ func Failure(style look.Style, what, server string, err error, retry time.Durati
 			components.Say("The dashboard wants an account's login; see what you are, then log in:"),
 			components.Run("interlock whoami"),
 			components.Run("interlock login --api "+server)), w, h)
-	case fault.Unavailable:
+	case fault.Unavailable, fault.CaptivePortal:
 		return components.Panel(style, look.MarkBad, "No connection to "+server, append(why, again), w, h)
 	}
 	return components.Panel(style, look.MarkBad, "Cannot read "+what, append(why, again), w, h)
