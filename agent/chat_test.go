@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"interlock.sh/agent/inference"
 	"interlock.sh/ai"
 	"interlock.sh/fleet"
 	"interlock.sh/internal/testkit/fakellama"
@@ -123,8 +124,8 @@ func (r *rig) activeChats() int {
 	n := 0
 	for _, s := range r.agent.serves {
 		s.mu.Lock()
-		if s.drive != nil && s.drive.client != nil {
-			n += s.drive.client.Active()
+		if s.drive != nil {
+			n += s.drive.Active()
 		}
 		s.mu.Unlock()
 	}
@@ -160,7 +161,7 @@ func TestARequestThatIsNotWhatItsHashSaysIsNotAsked(t *testing.T) {
 	if run.State != tasks.Failed || run.Error == nil || run.Usage != nil {
 		t.Errorf("the run is %+v, error %+v", run, run.Error)
 	}
-	_, err := r.agent.request(context.Background(), ai.BlobRef{SHA256: strings.Repeat("0", 64), Size: ai.MaxBody + 1})
+	_, err := inference.Request(context.Background(), r.agent.control, ai.BlobRef{SHA256: strings.Repeat("0", 64), Size: ai.MaxBody + 1})
 	if err == nil || !strings.Contains(err.Error(), "the limit is 8388608") {
 		t.Errorf("a request that is too large: %v", err)
 	}

@@ -10,6 +10,7 @@ import (
 
 	"interlock.sh/agent/enrollment"
 	"interlock.sh/agent/hostfacts"
+	"interlock.sh/agent/inference"
 	"interlock.sh/agent/memory"
 	"interlock.sh/agent/models"
 	"interlock.sh/agent/supervise"
@@ -42,7 +43,7 @@ type serving struct {
 
 	mu     sync.Mutex
 	child  *supervise.Child // nil until the files are there
-	drive  *llamaDriver
+	drive  *inference.Driver
 	report fleet.DeploymentReport
 }
 
@@ -154,7 +155,7 @@ func (s *serving) serve(ctx context.Context) error {
 	s.set(func(r *fleet.DeploymentReport) {
 		r.State, r.Downloaded, r.Total = fleet.State{Kind: fleet.StateLoading}, 0, 0
 	})
-	return s.supervise(ctx, &llamaDriver{bin: bin, weights: model.WeightsBytes, spec: llama.Spec{
+	return s.supervise(ctx, &inference.Driver{Bin: bin, Weights: model.WeightsBytes, Spec: llama.Spec{
 		Model: first, Alias: s.want.Alias, ContextLength: s.want.ContextLength, Slots: s.want.Slots,
 		Threads: s.want.Threads, GPULayers: s.want.GPULayers, Extra: s.want.Args,
 	}}, promise)
@@ -181,7 +182,7 @@ func (s *serving) downloaded(done, total int64) {
 }
 
 // supervise keeps the process until ctx ends, drains it then, and leaves none.
-func (s *serving) supervise(ctx context.Context, d *llamaDriver, promise memory.Promise) error {
+func (s *serving) supervise(ctx context.Context, d *inference.Driver, promise memory.Promise) error {
 	// A process that would not die when it was told to is in the way until it has.
 	if err := s.host.sup.Remove(ctx, s.want.ID); err != nil {
 		return err
@@ -219,7 +220,7 @@ func (s *serving) supervise(ctx context.Context, d *llamaDriver, promise memory.
 	return context.Cause(ctx)
 }
 
-func (s *serving) hold(child *supervise.Child, d *llamaDriver) {
+func (s *serving) hold(child *supervise.Child, d *inference.Driver) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.child, s.drive = child, d
@@ -320,7 +321,7 @@ func (s *serving) lease() (*llama.Client, *supervise.Lease, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	return drive.of(l.At), l, nil
+	return drive.Client(l.At), l, nil
 }
 
 // spoke notes the speed of a finished answer.

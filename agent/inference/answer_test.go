@@ -1,4 +1,4 @@
-package agent
+package inference
 
 import (
 	"bytes"
@@ -146,13 +146,13 @@ func TestAModelThatStandsStillIsGivenUp(t *testing.T) {
 	}{{"before the first token", 0, firstWithin}, {"in the middle", 3, nextWithin}} {
 		t.Run(c.name, func(t *testing.T) {
 			fake := clock.NewFake(time.Unix(0, 0))
-			a, w := &Agent{clock: fake}, &answer{}
+			w := &answer{}
 			w.chunks.Store(c.chunks)
 			began := fake.Now()
 			ended := make(chan error, 1)
 			reads := 0
 			go func() {
-				ended <- a.watched(t.Context(), w, func() { reads++ }, func(ctx context.Context) error { <-ctx.Done(); return context.Cause(ctx) })
+				ended <- watched(t.Context(), fake, w, func() { reads++ }, func(ctx context.Context) error { <-ctx.Done(); return context.Cause(ctx) })
 			}()
 			for fake.Now().Sub(began) < c.limit+watchEvery { // the first look only sees that tokens came
 				fake.AwaitWaiters(1)
@@ -176,12 +176,12 @@ func TestAModelThatStandsStillIsGivenUp(t *testing.T) {
 
 func TestAControlPlaneThatTakesNothingIsNotAModelThatStandsStill(t *testing.T) {
 	fake := clock.NewFake(time.Unix(0, 0))
-	a, w := &Agent{clock: fake}, &answer{}
+	w := &answer{}
 	w.chunks.Store(3)
 	w.passing.Store(true)
 	ended, done := make(chan error, 1), make(chan struct{})
 	go func() {
-		ended <- a.watched(t.Context(), w, func() {}, func(ctx context.Context) error {
+		ended <- watched(t.Context(), fake, w, func() {}, func(ctx context.Context) error {
 			select {
 			case <-done:
 				return nil
