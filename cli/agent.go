@@ -29,7 +29,7 @@ func (a *app) agentCmd() *cobra.Command {
 		a.agentModeCmd("pause", "Stop the model servers and take no work, until resume", fleet.Paused),
 		a.agentModeCmd("drain", "Finish the work in hand and take no more; models stay loaded", fleet.Draining),
 		a.agentModeCmd("resume", "Work again", fleet.Active),
-		a.agentLogsCmd(), a.agentDoctorCmd())
+		a.agentLogsCmd(), a.agentDoctorCmd(), a.agentServiceCmd(), a.agentUninstallCmd())
 }
 
 // runChildCmd is the shim between the agent and a child on systems without a parent-death signal. It is
@@ -131,6 +131,7 @@ func (a *app) agentRunCmd() *cobra.Command {
 	cmd := &cobra.Command{Use: "run", Short: "Run the agent in the foreground", Args: cobra.NoArgs}
 	en := enrolledFlags(cmd)
 	level := cmd.Flags().String("log-level", "info", "debug, info, warn or error")
+	logFile := cmd.Flags().Bool("log-file", false, "write the log to the role's folder, where `interlock agent logs` reads; a service does")
 	var policy supervise.Policy
 	usual := policy.WithDefaults()
 	cmd.Flags().DurationVar(&policy.ProbeEvery, "probe-every", usual.ProbeEvery, "how often a model server that is idle is asked for one token")
@@ -151,8 +152,17 @@ func (a *app) agentRunCmd() *cobra.Command {
 		if err != nil {
 			return fmt.Errorf("find this program: %w", err)
 		}
+		out := a.Err
+		if *logFile {
+			file, err := agent.OpenLogFile(e)
+			if err != nil {
+				return err
+			}
+			defer file.Close() //nolint:errcheck // every record is written by itself
+			out = a.serviceLog(file)
+		}
 		ag, err := agent.New(cmd.Context(), agent.Options{
-			Enrollment: e, Version: Version, Logger: agent.NewLogger(a.Err, least), Supervise: policy, Shim: []string{program, "run-child"},
+			Enrollment: e, Version: Version, Logger: agent.NewLogger(out, least), Supervise: policy, Shim: []string{program, "run-child"},
 		})
 		if err != nil {
 			return err

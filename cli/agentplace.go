@@ -1,0 +1,111 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"interlock.sh/agent/enrollment"
+	"interlock.sh/internal/atomicfile"
+)
+
+// place is where a service finds its program.
+type place struct {
+	app   string      // name of the app folder
+	steps [][2]string // what has to be done first
+	do    []func() error
+}
+
+func (p place) prepare() error {
+	for _, step := range p.do {
+		if err := step(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// findPlace is the app folder that this program stands in. A program from elsewhere, such as a package's,
+// is copied into the common one: updates need a folder that the user may write to.
+func findPlace(home enrollment.Home) (place, error) {
+	program, err := os.Executable()
+	if err == nil {
+		program, err = filepath.EvalSymlinks(program)
+	}
+	if err != nil {
+		return place{}, fmt.Errorf("find this program: %w", err)
+	}
+	real, err := filepath.EvalSymlinks(string(home))
+	if err != nil {
+		return place{}, fmt.Errorf("find the home folder: %w", err)
+	}
+	p := place{app: "app"}
+	if rel, err := filepath.Rel(real, program); err == nil && filepath.IsLocal(rel) {
+		if name, _, deep := strings.Cut(rel, string(filepath.Separator)); deep && strings.HasPrefix(name, "app") {
+			p.app = name
+		}
+	}
+	p.need(filepath.Join(string(home), p.app), program)
+	return p, nil
+}
+
+// need adds what makes an app folder one that a service can run from: the program of this version, the link
+// to the current one, and the link to the one that looks for updates.
+func (p *place) need(app, program string) {
+	if _, err := os.Stat(filepath.Join(app, "current", "interlock")); err != nil {
+		to := filepath.Join(app, Version, "interlock")
+		p.add("copy", program+" to "+to, func() error { return copyProgram(program, to) })
+		p.add("link", filepath.Join(app, "current")+" to "+Version, func() error {
+			return atomicfile.Symlink(Version, filepath.Join(app, "current"))
+		})
+	}
+	if _, err := os.Stat(filepath.Join(app, "updater", "interlock")); err != nil {
+		p.add("link", filepath.Join(app, "updater")+" to the current version", func() error {
+			version, err := os.Readlink(filepath.Join(app, "current"))
+			if err != nil {
+				return fmt.Errorf("find the current version: %w", err)
+			}
+			return atomicfile.Symlink(version, filepath.Join(app, "updater"))
+		})
+	}
+}
+
+func (p *place) add(verb, what string, do func() error) {
+	p.steps = append(p.steps, [2]string{verb, what})
+	p.do = append(p.do, do)
+}
+
+// copyProgram copies a program so that a reader, or a machine that loses power, sees it whole or not at all.
+func copyProgram(from, to string) (err error) {
+	if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
+		return fmt.Errorf("make the program's folder: %w", err)
+	}
+	in, err := os.Open(from)
+	if err != nil {
+		return fmt.Errorf("copy the program: %w", err)
+	}
+	defer in.Close() //nolint:errcheck // read only
+	out, err := os.CreateTemp(filepath.Dir(to), ".interlock-*")
+	if err != nil {
+		return fmt.Errorf("copy the program: %w", err)
+	}
+	defer func() {
+		if err != nil {
+			if gone := os.Remove(out.Name()); gone != nil && !errors.Is(gone, fs.ErrNotExist) {
+				err = errors.Join(err, gone)
+			}
+		}
+	}()
+	_, err = io.Copy(out, in)
+	if err = errors.Join(err, out.Chmod(0o755), out.Sync(), out.Close()); err != nil {
+		return fmt.Errorf("copy the program: %w", err)
+	}
+	if err := os.Rename(out.Name(), to); err != nil {
+		return fmt.Errorf("copy the program: %w", err)
+	}
+	return atomicfile.SyncDir(filepath.Dir(to))
+}
