@@ -47,6 +47,9 @@ func (u *Updater) takeOver(ctx context.Context, st *state) (bool, error) {
 	}
 	drainAt := p.Since.Add(limit - limit/drainShare)
 	until := u.clock.Now().Add(u.Patience)
+	if p.Security { // there is no time to wait for another pass
+		until = drainAt
+	}
 	for {
 		subjects, busy, err := u.before(ctx)
 		if err != nil {
@@ -130,15 +133,16 @@ func (u *Updater) settle(st *state, note string) error {
 		return err
 	}
 	u.reached("updater")
+	if err := u.say(Current, p.Version, note); err != nil {
+		return err
+	}
+	u.reached("said")
 	st.Highest = highest(st.Highest, p.Version)
 	st.Pending = nil
 	if err := u.folder.save(st); err != nil {
 		return err
 	}
 	u.reached("settled")
-	if err := u.say(Current, p.Version, note); err != nil {
-		return err
-	}
 	if err := u.folder.prune(u.Program, st); err != nil {
 		return err
 	}
@@ -147,12 +151,11 @@ func (u *Updater) settle(st *state, note string) error {
 
 // drop forgets an update that has not taken over.
 func (u *Updater) drop(st *state, why string) error {
-	version := st.Pending.Version
-	st.Pending = nil
-	if err := u.folder.save(st); err != nil {
+	if err := u.say(Current, u.folder.target(linkCurrent), fmt.Sprintf("%s: %s", st.Pending.Version, why)); err != nil {
 		return err
 	}
-	return u.say(Current, u.folder.target(linkCurrent), fmt.Sprintf("%s: %s", version, why))
+	st.Pending = nil
+	return u.folder.save(st)
 }
 
 // condemn decides against the new version: from here on it is never taken again by itself.
@@ -185,11 +188,11 @@ func (u *Updater) revert(ctx context.Context, st *state) (bool, error) {
 	}
 	if !u.folder.complete(back, u.Program, st.Installed, true) {
 		// A program that runs badly is better than none.
-		st.Pending = nil
-		if err := u.folder.save(st); err != nil {
+		if err := u.say(Stopped, p.Version, p.Why+"; there is no other complete version to go back to"); err != nil {
 			return false, err
 		}
-		return false, u.say(Stopped, p.Version, p.Why+"; there is no other complete version to go back to")
+		st.Pending = nil
+		return false, u.folder.save(st)
 	}
 	if err := u.folder.point(linkCurrent, back); err != nil {
 		return false, err
@@ -199,14 +202,15 @@ func (u *Updater) revert(ctx context.Context, st *state) (bool, error) {
 		return false, err
 	}
 	u.reached("brought-back")
+	if err := u.say(Reverted, p.Version, p.Why); err != nil {
+		return false, err
+	}
+	u.reached("said")
 	st.Pending = nil
 	if err := u.folder.save(st); err != nil {
 		return false, err
 	}
 	u.reached("reverted")
-	if err := u.say(Reverted, p.Version, p.Why); err != nil {
-		return false, err
-	}
 	if err := u.folder.prune(u.Program, st); err != nil {
 		return false, err
 	}

@@ -185,7 +185,9 @@ func (u *Updater) locked(ctx context.Context, fn func(st *state) error) (News, e
 	}
 	if note != "" {
 		u.log.WarnContext(ctx, note)
-		u.recall(&st)
+		if err := u.recall(ctx, &st); err != nil {
+			return News{}, err
+		}
 	}
 	notes, err := u.folder.mend(u.Program, &st)
 	if err != nil {
@@ -199,14 +201,22 @@ func (u *Updater) locked(ctx context.Context, fn func(st *state) error) (News, e
 }
 
 // recall rebuilds from the links what a damaged state knew: an updater link that lags behind current is an
-// open verdict.
-func (u *Updater) recall(st *state) {
+// open verdict. Which services were up is not known any more, so all are judged.
+func (u *Updater) recall(ctx context.Context, st *state) error {
 	now, was := u.folder.target(linkCurrent), u.folder.target(linkUpdater)
 	if now == was || !u.folder.complete(now, u.Program, nil, false) || !u.folder.complete(was, u.Program, nil, false) {
-		return
+		return nil
+	}
+	all, err := u.Services.Subjects(ctx)
+	if err != nil {
+		return fmt.Errorf("list the services: %w", err)
 	}
 	at := u.clock.Now()
 	st.Pending = &pending{Version: now, From: was, Step: stepSwapping, Since: at, Swapped: at}
+	for _, s := range all {
+		st.Pending.Subjects = append(st.Pending.Subjects, subjectState{Name: s.Name()})
+	}
+	return u.folder.save(st)
 }
 
 // say writes a report, when it is news.

@@ -82,7 +82,7 @@ func (u *Updater) restartAll(ctx context.Context, st *state) error {
 		if !w.Asked.IsZero() {
 			continue
 		}
-		within := max(p.Since.Add(limit).Sub(u.clock.Now()), limit/drainShare)
+		within := max(p.Since.Add(limit).Sub(u.clock.Now()), restartAtOnce)
 		w.Asked, w.Within = u.clock.Now(), within.String()
 		if s := find(all, w.Name); s != nil {
 			if err := u.restart(ctx, s, within); err != nil {
