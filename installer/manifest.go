@@ -19,10 +19,10 @@ import (
 // /model-worker/manifest.json.
 const ManifestName = "manifest.json"
 
-const (
-	manifestSchema = 1
-	buildPrefix    = "interlock-"
-)
+// ManifestSchema is the schema of a Manifest.
+const ManifestSchema = 1
+
+const buildPrefix = "interlock-"
 
 // platforms are the systems that interlock is built for, as GOOS-GOARCH.
 var platforms = []string{"darwin-amd64", "darwin-arm64", "linux-amd64", "linux-arm64"}
@@ -51,7 +51,7 @@ func BuildManifest(dir, version string) (Manifest, error) {
 		return Manifest{}, fault.New(fault.Invalid, "version %q is no plain name", version).
 			WithHint("letters, digits and ._+- only, beginning with a letter or a digit")
 	}
-	m := Manifest{Schema: manifestSchema, Version: version, Platforms: map[string]Build{}}
+	m := Manifest{Schema: ManifestSchema, Version: version, Platforms: map[string]Build{}}
 	for _, platform := range platforms {
 		name := buildPrefix + platform
 		build, err := describe(filepath.Join(dir, name))

@@ -23,6 +23,7 @@ import (
 	"interlock.sh/server/files"
 	"interlock.sh/server/fleet"
 	"interlock.sh/server/hints"
+	"interlock.sh/server/releases"
 	"interlock.sh/server/store"
 	"interlock.sh/server/tasks"
 )
@@ -97,7 +98,8 @@ func build(c Config, db *store.DB, blobs *files.Store, pin string) *plane {
 		TrustedProxies: c.TrustedProxies, InsecureHTTP: c.InsecureHTTP && strings.HasPrefix(c.PublicURL, "http://"),
 	}, api.Parts{
 		Auth: p.auth, Tasks: p.tasks, Fleet: fl, AI: runs, Files: blobs, Hints: hub,
-		Meters: api.NewMeters(), Ready: p.isReady,
+		Releases: releases.Open(releases.Options{Dir: filepath.Join(c.Data, "releases"), Blobs: blobs, Clock: c.Clock, Logger: c.Logger}),
+		Meters:   api.NewMeters(), Ready: p.isReady,
 	})
 	p.chores = func(ctx context.Context) error { return chores(ctx, c, p.auth.Flush, blobs, runs) }
 	p.waits = func(ctx context.Context) error { return endWaits(ctx, c, runs) }

@@ -53,6 +53,9 @@ var allowed = map[string]string{
 	"GET /api/blobs/{sha256}":                               "account machine",
 	"GET /assets/{name}":                                    "*",
 	"GET /model-worker/manifest.json":                       "*",
+	"PUT /api/releases/metadata/{file}":                     "account",
+	"GET /model-worker/tuf/metadata/{file}":                 "*",
+	"GET /model-worker/tuf/targets/{path...}":               "*",
 	"POST /api/tasks":                                       "account task-producer",
 	"GET /api/tasks":                                        "account task-producer",
 	"GET /api/tasks/{task}":                                 "account task-producer",
@@ -214,7 +217,7 @@ func TestAnotherProjectsThingsDoNotExist(t *testing.T) {
 		"POST /api/blobs/uploads":                           map[string]int{"size": 3},
 		"PUT /api/blobs/uploads/{id}":                       "abc",
 	}
-	noProject := []string{"GET /api/whoami", "GET /api/projects", "POST /api/projects"}
+	noProject := []string{"GET /api/whoami", "GET /api/projects", "POST /api/projects", "PUT /api/releases/metadata/{file}"}
 	callers := map[string]string{"account": "stranger", "sdk": "their sdk", "task-producer": "their task-producer"}
 	for _, r := range api.Routes() {
 		name := r.Method + " " + r.Path

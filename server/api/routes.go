@@ -9,19 +9,22 @@ import (
 	"interlock.sh/server/files"
 	"interlock.sh/server/fleet"
 	"interlock.sh/server/hints"
+	"interlock.sh/server/releases"
 	"interlock.sh/server/tasks"
 	"interlock.sh/tasks"
 )
 
 // Parts are the rooms behind the API.
 type Parts struct {
-	Auth   Identity
-	Tasks  *servertasks.Service
-	Fleet  *serverfleet.Service
-	AI     *serverai.Service
-	Files  *files.Store
-	Hints  *hints.Hub
-	Meters *Meters
+	Auth  Identity
+	Tasks *servertasks.Service
+	Fleet *serverfleet.Service
+	AI    *serverai.Service
+	Files *files.Store
+	// Releases is the mirror of signed programs.
+	Releases *releases.Mirror
+	Hints    *hints.Hub
+	Meters   *Meters
 	// Ready says why the control plane cannot serve yet or any more; nil when it can.
 	Ready func(ctx context.Context) error
 }
@@ -71,6 +74,11 @@ func (a *API) routes() []route {
 
 		{"GET", "/assets/{name}", anyone, plain("Install script and builds", a.asset, givesBytes("application/octet-stream"), givesRanges)},
 		{"GET", "/model-worker/manifest.json", anyone, plain("Builds with their digests", a.manifest, gives[installer.Manifest](), mayFail(404, "This server offers no builds"))},
+
+		{"PUT", "/api/releases/metadata/{file}", admins.upTo(releases.MaxMetadata), plain("Send a metadata file of a signed release repository; the timestamp shows the set", a.putReleaseMetadata, takesBytes, givesNothing,
+			mayFail(409, "It is older than what is live, or something that it names is not here"), mayFail(413, "It is larger than machines read"), mayFail(422, "It is not what its set was signed for"))},
+		{"GET", "/model-worker/tuf/metadata/{file}", anyone, plain("Signed metadata of the released programs", a.releaseMetadata, givesBytes("application/json"))},
+		{"GET", "/model-worker/tuf/targets/{path...}", anyone, plain("A released program, by its signed path with the digest in it", a.releaseTarget, givesBytes("application/octet-stream"), givesRanges)},
 
 		{"POST", "/api/tasks", producers, operation("Submit a task", a.submitTask)},
 		{"GET", "/api/tasks", producers, operation("Tasks, newest first, without inputs and results", a.listTasks)},

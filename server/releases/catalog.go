@@ -2,7 +2,6 @@ package releases
 
 import (
 	"io"
-	"slices"
 	"strings"
 
 	"interlock.sh/fault"
@@ -123,20 +122,4 @@ func (m *Mirror) releases(name string) bool {
 		}
 	}
 	return false
-}
-
-// Versions lists the versions of a program that are live, the newest first.
-func (m *Mirror) Versions(name string) []string {
-	c := m.live.Load()
-	if c == nil {
-		return nil
-	}
-	var out []string
-	for _, p := range c.programs {
-		if p.Program == name && !slices.Contains(out, p.Version) {
-			out = append(out, p.Version)
-		}
-	}
-	slices.SortFunc(out, func(a, b string) int { return build.Compare(b, a) })
-	return out
 }
