@@ -3,20 +3,25 @@ package agent
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"os"
 	ossignal "os/signal" // the package has a signal of its own
+	"path/filepath"
 	"syscall"
 	"testing"
 
 	"interlock.sh/agent/enrollment"
 	"interlock.sh/agent/mainthread"
-	"interlock.sh/fleet"
+	"interlock.sh/agent/supervise"
 	"interlock.sh/internal/testkit/fakellama"
 )
 
 // The test binary is three programs: the tests, an agent of its own, and, by its environment, the fake
 // llama-server.
 func TestMain(m *testing.M) {
+	if len(os.Args) > 1 && os.Args[1] == shimArg { // it passes the fake's environment on
+		os.Exit(supervise.RunChild(os.Args[2:]))
+	}
 	fakellama.MaybeRun()
 	os.Exit(mainthread.Run(func() int {
 		if len(os.Args) > 1 && os.Args[1] == agentArg {
@@ -26,21 +31,41 @@ func TestMain(m *testing.M) {
 	}))
 }
 
-const agentArg = "agent-program"
+const (
+	agentArg = "agent-program"
+	shimArg  = "run-child"
+	envLeash = "AGENT_TEST_LEASH"
+)
+
+// ofFolder stands for the version that the program's folder is named for.
+const ofFolder = "@"
 
 // agentProgram is what `interlock agent run` does: agentProgram HOME GROUP VERSION.
 func agentProgram(args []string) int {
 	ctx, stop := ossignal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()
 	err := func() error {
-		e, err := enrollment.Home(args[0]).Load(args[1], fleet.RoleClient)
+		e, err := enrollment.Home(args[0]).Find(args[1], "") // the one role of the rig
 		if err != nil {
 			return err
 		}
 		if os.Getenv(envBootstrapKey) != "" {
 			return fmt.Errorf("the bootstrap key came along")
 		}
-		a, err := New(ctx, Options{Enrollment: e, Version: args[2], Supervise: quick})
+		program, err := os.Executable()
+		if err != nil {
+			return err
+		}
+		version := args[2]
+		if version == ofFolder {
+			version = filepath.Base(filepath.Dir(program))
+		}
+		hangups := make(chan os.Signal, 1)
+		ossignal.Notify(hangups, syscall.SIGHUP)
+		a, err := New(ctx, Options{
+			Enrollment: e, Version: version, Supervise: quick, Logger: NewLogger(os.Stderr, slog.LevelInfo), Hangup: hangups,
+			Program: program, Args: os.Args[1:], Shim: []string{program, shimArg}, Leash: supervise.Leash(os.Getenv(envLeash)),
+		})
 		if err != nil {
 			return err
 		}

@@ -3,6 +3,7 @@ package agent
 import (
 	"context"
 	"fmt"
+	"math"
 
 	"interlock.sh/agent/hostfacts"
 	"interlock.sh/agent/memory"
@@ -38,14 +39,18 @@ func (s *serving) outgrows(ctx context.Context, bin llama.Binary) error {
 		WithHint("deploy a smaller model or quantization to this machine's group, or give it to a larger machine")
 }
 
-// reserve checks that weights, cache and margin fit beside everything else on the machine.
-func (s *serving) reserve(ctx context.Context, bin llama.Binary, model llama.Model, p *memory.Promise) error {
+// reserve checks that weights, cache and margin fit beside everything else on the machine. A model that is
+// there, since a former image of the agent loaded it, has its memory: that is only noted.
+func (s *serving) reserve(ctx context.Context, bin llama.Binary, model llama.Model, p *memory.Promise, there bool) error {
 	keys, values, err := llama.CacheTypes(s.want.Args)
 	if err != nil {
 		return err
 	}
 	need := llama.Fit(model.Header, model.WeightsBytes, s.want.ContextLength, s.want.Slots, keys, values)
 	p.Bytes = need.Total
+	if there {
+		return s.host.ledger.Reserve(ctx, *p, memory.Free{Available: math.MaxInt64})
+	}
 	facts := s.facts(ctx)
 	if facts.MemoryFree == nil || facts.MemoryTotal == nil {
 		s.log.Warn("the machine's memory cannot be read: the model is started unchecked")

@@ -80,6 +80,19 @@ func (c *Client) Pause(ctx context.Context, d time.Duration) (Status, error) {
 // model file takes minutes.
 const quickly = time.Minute
 
+// Restart makes the agent go on as the program that is current, after the work in hand: for that it takes
+// at most within, or its own bound when that is 0. It returns once that has begun.
+func (c *Client) Restart(ctx context.Context, within time.Duration) error {
+	ctx, cancel := context.WithTimeout(ctx, quickly)
+	defer cancel()
+	path := "/restart"
+	if within > 0 {
+		path += "?within=" + within.String()
+	}
+	var out Status
+	return c.do(ctx, http.MethodPost, path, nil, &out)
+}
+
 // Doctor has the agent check itself; deep reads every model file whole.
 func (c *Client) Doctor(ctx context.Context, deep bool) ([]Check, error) {
 	var out []Check
