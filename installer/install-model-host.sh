@@ -6,8 +6,10 @@
 #   unset INTERLOCK_MODEL_KEY
 #
 # It downloads the build of `interlock` for this system from that control plane, checks its size and
-# SHA-256, installs it below ~/.nightshift/app and runs `interlock agent enroll` and `agent start`.
-# Running it again with the same options is harmless and needs no key.
+# SHA-256, installs it below ~/.nightshift, runs `interlock agent enroll` and has the service manager
+# start the agent with the machine (`interlock agent service install`; with --no-service it runs until
+# the machine restarts). Where there is a desktop, the menu-bar app Nightshift is installed beside it.
+# Running it again with the same options is harmless and needs no key; --dry-run changes nothing.
 #
 # Everything stands inside functions, and the last line calls the first of them inside a brace group:
 # a download that was cut short anywhere runs nothing.
@@ -26,10 +28,18 @@ main() {
   check_options
   find_platform
   find_tools
+  prepare
+  find_app
   read_manifest
+  if [ -n "$dry_run" ]; then
+    dry_run
+    return
+  fi
   install_program
+  check_service
   enroll
   start_agent
+  install_nightshift
 }
 
 say() { printf '%s\n' "$*" >&2; }
@@ -48,6 +58,7 @@ usage: install-model-host.sh --url URL --group GROUP --role client|trainer [opti
   --runtime llama.cpp|mlx-lm   what serves the models of this host (client; default llama.cpp)
   --no-service                 do not install a boot service
   --no-ui                      do not install the menu-bar app
+  --dry-run                    print what would be done, by whom, and change nothing
   --pin sha256//BASE64         the public key of a server with a certificate of its own making
   --insecure-http              allow http to a host that is not this one
   --client-key K               the key as an option: others can read it in the process list;
@@ -59,13 +70,14 @@ USAGE
 
 read_options() {
   url='' group='' role='' runtime='' pin='' key_role=''
-  insecure_http='' no_service='' deriver=''
+  insecure_http='' no_service='' no_ui='' dry_run='' deriver=''
   while [ $# -gt 0 ]; do
     option=$1
     shift
     case $option in
       --no-service) no_service=1; continue ;;
-      --no-ui) continue ;; # no version installs the app yet, so there is nothing to leave out
+      --no-ui) no_ui=1; continue ;;
+      --dry-run) dry_run=1; continue ;;
       --insecure-http) insecure_http=1; continue ;;
       --enable-mlx-gguf-deriver) deriver=1; continue ;;
       -h | --help) usage; exit 0 ;;
@@ -228,16 +240,50 @@ fetch() {
   }
 }
 
-read_manifest() {
+# prepare makes a folder for what is fetched; a dry run leaves nothing in the home folder.
+prepare() {
   umask 077
-  app=$HOME/.nightshift/app
-  mkdir -p "$app" || die "$app cannot be made" 'is the home folder writable?'
-  tmp=$(mktemp -d "$app/.install-XXXXXX") || die "$app is not writable"
+  home=${NIGHTSHIFT_HOME:-$HOME/.nightshift}
+  if [ -n "$dry_run" ]; then
+    tmp=$(mktemp -d) || die 'the temporary folder is not writable'
+  else
+    mkdir -p "$home/app" || die "$home/app cannot be made" 'is the home folder writable?'
+    tmp=$(mktemp -d "$home/app/.install-XXXXXX") || die "$home/app is not writable"
+  fi
   trap 'rm -rf "$tmp"' EXIT
   trap 'exit 129' HUP
   trap 'exit 130' INT
   trap 'exit 143' TERM
+}
 
+# find_app names the folder of programs. All control planes whose releases have the same root of trust
+# share one; another root has a folder of its own, so that no control plane replaces what another signed.
+find_app() {
+  app=$home/app
+  signed=''
+  fetch /model-worker/tuf/metadata/1.root.json "$tmp/root.json" 1048576
+  case $status in
+    200) signed=1 ;;
+    404) ;;
+    cut) die "the root of trust of $url broke off or has no end" 'run the same line again' ;;
+    *) die "$url/model-worker/tuf/metadata/1.root.json answered $status" 'is --url the address of an Interlock control plane?' ;;
+  esac
+  held=$app/trust/first.root.json
+  [ -f "$held" ] || held=$app/trust/root.json
+  [ -f "$held" ] || return 0 # nothing is pinned yet; the updater pins what this control plane has
+  if [ -n "$signed" ]; then
+    root_id=$(digest "$tmp/root.json")
+    [ "$root_id" = "$(digest "$held")" ] || app=$home/app-$(printf '%.8s' "$root_id")
+  fi
+}
+
+# kept is true when the programs are the updater's: it alone moves them, and only by signed releases.
+kept() {
+  { [ -f "$app/trust/first.root.json" ] || [ -f "$app/trust/root.json" ]; } &&
+    "$app/current/interlock" --version >/dev/null 2>&1 </dev/null
+}
+
+read_manifest() {
   fetch /model-worker/manifest.json "$tmp/manifest.json" 1048576
   case $status in
     200) ;;
@@ -256,18 +302,22 @@ read_manifest() {
   version=$(field version "$manifest")
   entry=$(printf '%s\n' "$manifest" | sed -n 's/.*"'"$platform"'":{\([^{}]*\)}.*/\1/p')
   [ -n "$entry" ] || die "$url has no build for $platform" 'on the control plane: make dist, then interlock serve --assets dist/assets; or install by hand'
-  file=$(field file "$entry")
-  sha256=$(field sha256 "$entry")
-  bytes=$(printf '%s\n' "$entry" | sed -n 's/.*"size":\([0-9][0-9]*\).*/\1/p')
-
   plain_name "$version" || die "the manifest of $url names the version \"$version\", which is no plain name"
-  plain_name "$file" || die "the manifest of $url names the file \"$file\", which is no plain name"
+  take_entry "the manifest of $url" "$entry"
+}
+
+# take_entry WHOSE TEXT: reads $file, $sha256 and $bytes
+take_entry() {
+  file=$(field file "$2")
+  sha256=$(field sha256 "$2")
+  bytes=$(printf '%s\n' "$2" | sed -n 's/.*"size":\([0-9][0-9]*\).*/\1/p')
+  plain_name "$file" || die "$1 names the file \"$file\", which is no plain name"
   case $sha256 in
     *[!0-9a-f]*) sha256='' ;;
   esac
-  [ ${#sha256} = 64 ] || die "the manifest of $url has no SHA-256 for $platform"
+  [ ${#sha256} = 64 ] || die "$1 has no SHA-256 for $platform"
   case $bytes in
-    '' | 0* | ???????????*) die "the manifest of $url has no believable size for $platform" ;;
+    '' | 0* | ???????????*) die "$1 has no believable size for $platform" ;;
   esac
 }
 
@@ -284,6 +334,12 @@ plain_name() {
 }
 
 install_program() {
+  mkdir -p "$app" || die "$app cannot be made"
+  if kept; then
+    program=$app/current/interlock
+    say 'interlock is already installed, and signed updates keep it current'
+    return
+  fi
   program=$app/$version/interlock
   if [ -f "$program" ] && [ "$(digest "$program")" = "$sha256" ]; then
     say "interlock $version is already installed"
@@ -309,15 +365,29 @@ install_program() {
     mv -f "$tmp/interlock" "$program"
   fi
 
-  [ ! -e "$app/current" ] || [ -L "$app/current" ] || die "$app/current is no link" 'move it away'
-  if [ "$(readlink "$app/current" 2>/dev/null)" != "$version" ]; then
-    ln -s "$version" "$tmp/current"
-    # A plain mv would move the new link into the folder that the old one points to.
-    mv -fT "$tmp/current" "$app/current" 2>/dev/null ||
-      mv -fh "$tmp/current" "$app/current" 2>/dev/null ||
-      ln -sfn "$version" "$app/current"
-  fi
+  point current "$version"
+  # The updater runs from a link of its own, which moves only after a version has proved itself.
+  [ -x "$app/updater/interlock" ] || point updater "$version"
   program=$app/current/interlock
+}
+
+# point LINK VERSION
+point() {
+  link=$app/$1
+  [ ! -e "$link" ] || [ -L "$link" ] || die "$link is no link" 'move it away'
+  [ "$(readlink "$link" 2>/dev/null)" != "$2" ] || return 0
+  ln -s "$2" "$tmp/$1"
+  # A plain mv would move the new link into the folder that the old one points to.
+  mv -fT "$tmp/$1" "$link" 2>/dev/null ||
+    mv -fh "$tmp/$1" "$link" 2>/dev/null ||
+    ln -sfn "$2" "$link"
+}
+
+# check_service says that this machine cannot have a service while nothing is enrolled yet.
+check_service() {
+  [ -z "$no_service" ] || return 0
+  "$program" agent service check </dev/null ||
+    die 'this machine was not enrolled' 'interlock is installed; run the same line again when the reason above is gone, or with --no-service'
 }
 
 enroll() {
@@ -332,11 +402,112 @@ enroll() {
 }
 
 start_agent() {
-  "$program" agent start --group "$group" --role "$role" </dev/null ||
-    die 'the agent did not start' "this machine is enrolled; start it with: $program agent start --group '$group' --role $role"
-  [ -n "$no_service" ] ||
-    say 'note: this version installs no boot service yet: the agent runs until the machine restarts, as with --no-service'
-  say "after a restart: $program agent start --group '$group' --role $role"
+  set -- --group "$group" --role "$role"
+  if [ -n "$no_service" ]; then
+    "$program" agent start "$@" </dev/null ||
+      die 'the agent did not start' "this machine is enrolled; start it with: $program agent start --group '$group' --role $role"
+    say "after a restart of the machine: $program agent start --group '$group' --role $role"
+    return
+  fi
+  "$program" agent service install "$@" </dev/null ||
+    die 'the boot service was not installed' "this machine is enrolled; try again with: $program agent service install --group '$group' --role $role"
+}
+
+# install_nightshift puts the menu-bar app beside the agent. Without it everything works, so nothing of it
+# is a reason to fail.
+install_nightshift() {
+  if [ -z "$no_ui" ] && desktop; then
+    (fetch_nightshift) || say 'note: the menu-bar app was not installed; everything else works without it'
+  fi
+}
+
+# fetch_nightshift runs as a condition, where set -e does not hold: every step says what it does on failure.
+fetch_nightshift() {
+  if [ "$os" = darwin ]; then asset=nightshift-macos; else asset=nightshift-linux; fi
+  fetch "/assets/$asset.json" "$tmp/nightshift.json" 1048576
+  case $status in
+    200) ;;
+    404) return 0 ;; # this control plane offers none
+    *) die "$url/assets/$asset.json answered $status" ;;
+  esac
+  pointer=$(tr -d '[:space:]' <"$tmp/nightshift.json")
+  case $pointer in
+    '{'*'"schema":1,'* | '{'*'"schema":1}') ;;
+    *) die "Nightshift's release pointer is of a kind this script does not know" ;;
+  esac
+  ui_version=$(field version "$pointer")
+  plain_name "$ui_version" || die "Nightshift's release pointer names the version \"$ui_version\", which is no plain name"
+  if [ "$os" = darwin ]; then
+    take_entry "Nightshift's release pointer" "$pointer"
+    install_bundle
+  else
+    entry=$(printf '%s\n' "$pointer" | sed -n 's/.*"'"$arch"'":{\([^{}]*\)}.*/\1/p')
+    [ -n "$entry" ] || return 0 # none for this processor
+    take_entry "Nightshift's release pointer" "$entry"
+    install_ui_program
+  fi
+  say "Nightshift $ui_version starts at the next login"
+}
+
+# desktop is true where a person could see a menu bar.
+desktop() {
+  [ "$os" = darwin ] || [ -n "${DISPLAY-}${WAYLAND_DISPLAY-}" ] || [ -d /usr/share/xsessions ] || [ -d /usr/share/wayland-sessions ]
+}
+
+# download FILE TARGET: one file of the control plane, checked against $bytes and $sha256
+download() {
+  fetch "/assets/$1" "$2" "$bytes"
+  { [ "$status" = 200 ] && [ "$(size "$2")" = "$bytes" ] && [ "$(digest "$2")" = "$sha256" ]; } ||
+    die "the download of $1 is not what the release pointer says" 'nothing of it was installed'
+}
+
+install_ui_program() {
+  ui=$(readlink "$app/current" 2>/dev/null) || die "$app/current is no link"
+  plain_name "$ui" || die "$app/current is no link to a version"
+  ui=$app/$ui/nightshift
+  if [ ! -f "$ui" ] || [ "$(digest "$ui")" != "$sha256" ]; then
+    say "downloading Nightshift $ui_version ($bytes bytes)"
+    download "$file" "$tmp/nightshift"
+    { chmod 755 "$tmp/nightshift" && mv -f "$tmp/nightshift" "$ui"; } || die "$ui could not be written"
+  fi
+  "$app/current/nightshift" --install-autostart </dev/null >&2 || die 'Nightshift did not take its place in the menu bar'
+}
+
+install_bundle() {
+  say "downloading Nightshift $ui_version ($bytes bytes)"
+  download "$file" "$tmp/nightshift.zip"
+  ditto -x -k "$tmp/nightshift.zip" "$tmp/bundle" || die 'the app of Nightshift could not be unpacked'
+  [ -d "$tmp/bundle/Nightshift.app" ] || die 'the download holds no Nightshift.app'
+  bundle=$HOME/Applications/Nightshift.app
+  { mkdir -p "$HOME/Applications" && rm -rf "$bundle" && mv "$tmp/bundle/Nightshift.app" "$bundle"; } ||
+    die "$bundle could not be written"
+  "$bundle/Contents/MacOS/nightshift" --install-autostart </dev/null >&2 || die 'Nightshift did not take its place in the menu bar'
+}
+
+dry_run() {
+  me=$(id -un 2>/dev/null || echo you)
+  would() { say "$(printf '  %-10s %s' "$1" "$2")"; }
+  say 'this line would:'
+  if kept; then
+    would "$me" "keep the program in $app, which signed updates keep current"
+  else
+    would "$me" "download $url/assets/$file ($bytes bytes, SHA-256 $sha256)"
+    would "$me" "write $app/$version/interlock, and the links $app/current and $app/updater"
+  fi
+  would "$me" "enroll this machine in group $group, role $role: $home/groups/…"
+  if [ -n "$no_service" ]; then
+    would "$me" 'start the agent, until the machine restarts'
+  elif [ "$os" = darwin ]; then
+    would root "write /Library/LaunchDaemons/sh.interlock.model-worker.<model id>.$role.plist, run as $me"
+    would root 'write /Library/LaunchDaemons/sh.interlock.updater.plist, run as '"$me"
+    would root 'run launchctl bootstrap for each'
+  else
+    would root "write /etc/systemd/system/sh.interlock.model-worker.<model id>.$role.service, run as $me"
+    would root "write /etc/systemd/system/sh.interlock.updater.service and .timer, run as $me"
+    would root 'run systemctl daemon-reload and systemctl enable --now'
+  fi
+  [ -n "$no_ui" ] || ! desktop || would "$me" 'install the menu-bar app Nightshift, if this control plane has it'
+  say 'nothing was changed'
 }
 
 { main "$@"; }

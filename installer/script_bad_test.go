@@ -41,7 +41,7 @@ func TestScriptRefusesWhatTheServerSends(t *testing.T) {
 		damage func(*testing.T, *plane)
 		want   string
 	}{
-		{"other bytes of the same length", serve(program, text(strings.Replace(fakeProgram, "no such key", "no such kay", 1))),
+		{"other bytes of the same length", serve(program, text(strings.Replace(fakeProgram, "no such luck", "no such lick", 1))),
 			"the manifest says " + digestOf(fakeProgram)},
 		{"a download that is too short", serve(program, text("#!/bin/sh\n")), "has 10 bytes, the manifest says"},
 		{"a download that is too long", serve(program, text(fakeProgram+"# more\n")), "the manifest says"},
@@ -202,16 +202,36 @@ func TestScriptDoesNotFollowARedirectOutOfTLS(t *testing.T) {
 	}
 }
 
-func TestScriptStopsWhenEnrollmentFails(t *testing.T) {
-	p, h := newPlane(t, false, thisPlatform()), newHost(t)
-	h.env = []string{"FAIL=1"}
-	out, ok := h.run(t, "--url", p.URL, "--group", "g", "--role", "client")
-	if ok || !strings.Contains(out, "interlock: no such key") || !strings.Contains(out, "this machine was not enrolled") {
-		t.Errorf("ok %v:\n%s", ok, out)
+// Whichever step fails, the reason and the way on are said, and nothing after it happens.
+func TestScriptStopsWhereAStepFails(t *testing.T) {
+	for _, c := range []struct {
+		fail, said string
+		calls      int
+	}{
+		{"agent service check", "this machine was not enrolled", 1},
+		{"agent enroll", "this machine was not enrolled", 2},
+		{"agent service install", "try again with: ", 3},
+	} {
+		t.Run(c.fail, func(t *testing.T) {
+			p, h := newPlane(t, false, thisPlatform()), newHost(t)
+			h.env = []string{"FAIL=" + c.fail}
+			out, ok := h.run(t, "--url", p.URL, "--group", "g", "--role", "client")
+			if ok || !strings.Contains(out, "interlock: no such luck") || !strings.Contains(out, c.said) {
+				t.Errorf("ok %v:\n%s", ok, out)
+			}
+			if calls := h.calls(t); len(calls) != c.calls {
+				t.Errorf("interlock was called %q", calls)
+			}
+		})
 	}
-	if calls := h.calls(t); len(calls) != 1 {
-		t.Errorf("interlock was called %q", calls)
-	}
+	t.Run("agent start", func(t *testing.T) {
+		p, h := newPlane(t, false, thisPlatform()), newHost(t)
+		h.env = []string{"FAIL=agent start"}
+		out, ok := h.run(t, "--url", p.URL, "--group", "g", "--role", "client", "--no-service")
+		if ok || !strings.Contains(out, "start it with: ") || len(h.calls(t)) != 2 {
+			t.Errorf("ok %v, %q:\n%s", ok, h.calls(t), out)
+		}
+	})
 }
 
 func TestScriptRefusesACurrentThatIsNoLink(t *testing.T) {

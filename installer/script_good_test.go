@@ -25,34 +25,34 @@ func TestScriptInstallsEnrollsAndStarts(t *testing.T) {
 				t.Fatalf("failed:\n%s", out)
 			}
 			calls := h.calls(t)
-			if len(calls) != 2 || !strings.HasPrefix(calls[0], "agent enroll\n") || !strings.HasPrefix(calls[1], "agent start\n") {
+			if len(calls) != 3 || argsOf(calls[0]) != "check" || !strings.HasPrefix(calls[0], "agent service\n") ||
+				!strings.HasPrefix(calls[1], "agent enroll\n") || !strings.HasPrefix(calls[2], "agent service\n") {
 				t.Fatalf("interlock was called %q", calls)
 			}
+			checked := calls[0]
+			calls = calls[1:]
 			want := "--url " + p.URL + " --group my model --role client --key-stdin"
 			if got := argsOf(calls[0]); got != want {
 				t.Errorf("enroll got %q, want %q", got, want)
 			}
-			if got, want := argsOf(calls[1]), "--group my model --role client"; got != want {
-				t.Errorf("start got %q, want %q", got, want)
+			if got, want := argsOf(calls[1]), "install --group my model --role client"; got != want {
+				t.Errorf("service got %q, want %q", got, want)
 			}
 			if !strings.Contains(calls[0], "\nstdin "+testKey+"\n") {
 				t.Errorf("the key was not on enroll's standard input:\n%s", calls[0])
 			}
 			if strings.Contains(calls[1], "stdin ") {
-				t.Errorf("start was given an input:\n%s", calls[1])
+				t.Errorf("service was given an input:\n%s", calls[1])
 			}
 			saw, err := os.ReadFile(filepath.Join(h.home, "curl-saw"))
 			if err != nil {
 				t.Fatal(err)
 			}
-			rest := strings.Replace(calls[0], "\nstdin "+testKey+"\n", "\n", 1) + calls[1] + string(saw) + out
+			rest := strings.Replace(calls[0], "\nstdin "+testKey+"\n", "\n", 1) + checked + calls[1] + string(saw) + out
 			if strings.Contains(rest, testKey) {
 				t.Errorf("the key leaked into arguments, an environment or the output:\n%s", rest)
 			}
 			checkInstalled(t, h, "1.0.0")
-			if !strings.Contains(out, "this version installs no boot service yet") {
-				t.Errorf("the missing boot service is not said:\n%s", out)
-			}
 		})
 	}
 }
@@ -63,7 +63,7 @@ func checkInstalled(t *testing.T, h *host, version string) {
 	if got, err := os.Readlink(filepath.Join(app, "current")); err != nil || got != version {
 		t.Errorf("current points to %q (%v), want %s", got, err, version)
 	}
-	if got := h.installed(t); !strings.HasSuffix(got, version+" current") || strings.Contains(got, "install-") {
+	if got := h.installed(t); !strings.HasSuffix(got, version+" current updater") || strings.Contains(got, "install-") {
 		t.Errorf("the app folder holds %q", got)
 	}
 	st, err := os.Stat(filepath.Join(app, "current", "interlock"))
@@ -130,7 +130,7 @@ func TestScriptSwapsToANewVersionAndKeepsTheOld(t *testing.T) {
 			if out, ok := h.run(t, line...); !ok {
 				t.Fatalf("failed:\n%s", out)
 			}
-			if got := h.installed(t); got != "1.0.0 1.1.0 current" {
+			if got := h.installed(t); got != "1.0.0 1.1.0 current updater" {
 				t.Errorf("the app folder holds %q", got)
 			}
 			checkInstalled(t, h, "1.1.0")
@@ -229,10 +229,10 @@ func TestScriptPassesOptionsOn(t *testing.T) {
 		t.Fatalf("failed:\n%s", out)
 	}
 	want := "--url " + p.URL + " --group $(id) --role trainer --runtime mlx-lm --pin " + p.pin() + " --key-stdin"
-	if got := argsOf(h.calls(t)[0]); got != want {
+	if got := argsOf(h.calls(t)[1]); got != want {
 		t.Errorf("enroll got %q, want %q", got, want)
 	}
-	if !strings.Contains(h.calls(t)[0], "\nstdin "+testKey+"\n") {
+	if !strings.Contains(h.calls(t)[1], "\nstdin "+testKey+"\n") {
 		t.Error("the key of the option did not arrive")
 	}
 	if !strings.Contains(out, "warning: --trainer-key puts the key into") {
@@ -246,7 +246,7 @@ func TestScriptGoesToAnotherMachineOverHTTPWhenTold(t *testing.T) {
 	url := strings.Replace(p.URL, "127.0.0.1", "0.0.0.0", 1)
 	h.env = []string{"no_proxy=0.0.0.0"}
 	out, ok := h.run(t, "--url", url, "--group", "g", "--role", "client", "--insecure-http")
-	if !ok || !strings.Contains(argsOf(h.calls(t)[0]), " --insecure-http ") {
+	if !ok || !strings.Contains(argsOf(h.calls(t)[1]), " --insecure-http ") {
 		t.Fatalf("ok %v\n%s", ok, out)
 	}
 }

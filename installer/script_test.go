@@ -21,16 +21,18 @@ import (
 const testKey = "ilc_SECRET_0123456789"
 
 // fakeProgram stands for interlock: it appends its arguments, its environment and its standard input
-// to $HOME/calls, and fails to enroll when it is told so.
+// to $HOME/calls, and fails at the verb that $FAIL names. It always has a version.
 const fakeProgram = `#!/bin/sh
+[ "$1" != --version ] || exit 0
+call="$1 $2"
 {
-  echo "== $1 $2"
+  echo "== $call"
   shift 2
   for a in "$@"; do echo "arg $a"; done
   env | sed 's/^/env /'
   sed 's/^/stdin /'
 } >>"$HOME/calls"
-[ -z "$FAIL" ] || { echo "interlock: no such key" >&2; exit 3; }
+[ "$FAIL" != "$call" ] && [ "$FAIL" != "$call $1" ] || { echo "interlock: no such luck" >&2; exit 3; }
 `
 
 // plane is a control plane that offers the given platforms' builds of fakeProgram.
