@@ -8,8 +8,8 @@ import (
 	"interlock.sh/fleet"
 )
 
-// Served lists the model names that an eligible machine serves now: aliases, and group@channel for
-// each channel that points at one.
+// Served lists the model names that an eligible machine or worker serves now: aliases, and
+// group@channel for each channel that points at one.
 func (s *Service) Served(ctx context.Context, project string) ([]Model, error) {
 	groups, err := s.fleet.Groups(ctx, project)
 	if err != nil {
@@ -38,6 +38,16 @@ func (s *Service) Served(ctx context.Context, project string) ([]Model, error) {
 			}
 		}
 	}
+	workers, err := s.tasks.Workers(ctx, project)
+	if err != nil {
+		return nil, err
+	}
+	for _, m := range servedByHardware(workers) {
+		// A deployment of that alias goes before it, as it does for a run.
+		if !slices.ContainsFunc(out, func(have Model) bool { return have.Name == m.Name }) {
+			out = append(out, m)
+		}
+	}
 	slices.SortFunc(out, func(a, b Model) int { return strings.Compare(a.Name, b.Name) })
 	return out, nil
 }
@@ -46,5 +56,5 @@ func (s *Service) Served(ctx context.Context, project string) ([]Model, error) {
 type Model struct {
 	Name    string
 	Group   string
-	Created int64 // seconds since 1970
+	Created int64 // seconds since 1970; 0 of a worker's, whose beginning is not known
 }

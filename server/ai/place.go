@@ -19,6 +19,9 @@ func (s *Service) place(ctx context.Context, project string, sub Submission) (fl
 		return fleet.Deployment{}, policy, fault.New(fault.Invalid, "routePolicy %q is none of %s, %s, %s", policy, ai.ManagedOnly, ai.SelfHostedOnly, ai.SelfHostedThenManaged).WithField("routePolicy")
 	}
 	d, found, err := s.fleet.Resolve(ctx, project, model)
+	if err == nil && !found {
+		d, found, err = s.hardware(ctx, project, model)
+	}
 	switch {
 	case err != nil:
 		return d, policy, err
@@ -42,11 +45,15 @@ func (s *Service) place(ctx context.Context, project string, sub Submission) (fl
 		return d, policy, managedNotSet(model)
 	}
 	if n == 0 && sub.WaitForMs == 0 {
+		list := "interlock models machine list"
+		if _, ok := ai.HardwareAlias(d.ID); ok {
+			list = "interlock hardware list"
+		}
 		return d, policy, fault.New(fault.NoEligibleWorker, "no healthy machine of project %s serves %s", project, d.Alias).
 			WithField("model").With("deployment", d.Alias).
-			WithHint("start or resume one: interlock models machine list shows the state of each, or let the run wait for one (interlock ask --wait-for, waitForMs of /api/ai/runs); nothing was billed")
+			WithHint("start or resume one: %s shows the state of each, or let the run wait for one (interlock ask --wait-for, waitForMs of /api/ai/runs); nothing was billed", list)
 	}
-	queued, err := servertasks.Queued(s.db.Reader(ctx), project, ai.ChatType, ai.ChatVersion, fleet.Pool(d.ID))
+	queued, err := servertasks.Queued(s.db.Reader(ctx), project, ai.ChatType, ai.ChatVersion, pool(d.ID))
 	if err == nil && queued >= ai.MaxQueued {
 		err = queueFull(d, queued)
 	}
@@ -84,7 +91,7 @@ func (s *Service) eligible(ctx context.Context, project string) (func(fleet.Depl
 		n := 0
 		for _, w := range workers {
 			up := w.State == servertasks.WorkerReady || w.State == servertasks.WorkerFull
-			if d.RetiredAt == nil && up && active[w.Machine] && serves(w, d.ID) {
+			if d.RetiredAt == nil && up && (active[w.Machine] && serves(w, d.ID) || onHardware(w, d.ID)) {
 				n++
 			}
 		}
@@ -93,7 +100,7 @@ func (s *Service) eligible(ctx context.Context, project string) (func(fleet.Depl
 }
 
 func serves(w tasks.WorkerView, deployment string) bool {
-	return slices.Contains(w.Pools, fleet.Pool(deployment)) && slices.ContainsFunc(w.Handlers, func(h tasks.Handler) bool {
+	return slices.Contains(w.Pools, pool(deployment)) && slices.ContainsFunc(w.Handlers, func(h tasks.Handler) bool {
 		return h.Type == ai.ChatType && h.SchemaVersion == ai.ChatVersion
 	})
 }

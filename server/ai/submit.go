@@ -81,7 +81,7 @@ func (s *Service) Admit(ctx context.Context, project string, sub Submission) (ai
 	var id string
 	var admission servertasks.Admission
 	err = s.db.Write(ctx, store.LaneAdmit, func(tx *store.Tx) error {
-		queued, err := servertasks.Queued(tx, project, ai.ChatType, ai.ChatVersion, fleet.Pool(d.ID))
+		queued, err := servertasks.Queued(tx, project, ai.ChatType, ai.ChatVersion, pool(d.ID))
 		if err != nil {
 			return err
 		}
@@ -108,7 +108,7 @@ func (s *Service) insert(tx *store.Tx, project string, sub Submission, d fleet.D
 		return "", servertasks.Admission{}, err
 	}
 	adm, err := s.tasks.SubmitTx(tx, project, tasks.SubmitRequest{
-		Type: ai.ChatType, SchemaVersion: ai.ChatVersion, Input: input, Pool: fleet.Pool(d.ID),
+		Type: ai.ChatType, SchemaVersion: ai.ChatVersion, Input: input, Pool: pool(d.ID),
 		MaxAttempts: ai.MaxAttempts, ExpiresInMs: sub.TimeoutMs, IdempotencyKey: runKey(sub.IdempotencyKey),
 	}, time.Duration(sub.WaitForMs)*time.Millisecond)
 	if err != nil {

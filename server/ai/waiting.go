@@ -63,10 +63,14 @@ type site struct {
 	group, groupName string
 	retired          *time.Time
 	ready            bool // an eligible machine serves it
+	hardware         bool // of the project's own, without a deployment
 }
 
 func (s *Service) siteOf(ctx context.Context, deployment string) (site, error) {
 	var p site
+	if _, p.hardware = ai.HardwareAlias(deployment); p.hardware {
+		return p, nil
+	}
 	var retired sql.NullInt64 // of one that is deployed
 	err := s.db.QueryRow(ctx, "SELECT g.id, g.name, d.retired_at FROM deployments d JOIN model_groups g ON g.id = d.model_group WHERE d.id = $1", deployment).
 		Scan(&p.group, &p.groupName, &retired)
@@ -84,6 +88,8 @@ func (p site) reason(alias string, machines []fleet.Machine, now time.Time) (str
 		return "deployment " + alias + " was retired", nil
 	case p.ready:
 		return "a free slot", nil
+	case p.hardware:
+		return "no worker of your hardware serves " + alias + " now", nil
 	}
 	var mine []fleet.Machine
 	for _, m := range machines {

@@ -86,8 +86,8 @@ func (a *API) uploads(handle func(h *files.Handlers, w http.ResponseWriter, r *h
 	}
 }
 
-// getBlob serves bytes to a project that stored them, and to a machine whose desired state or current
-// work names them.
+// getBlob serves bytes to a project that stored them, to a machine whose desired state or current work
+// names them, and to a worker of the project's own hardware whose current work names them.
 func (a *API) getBlob(w http.ResponseWriter, r *http.Request) error {
 	digest := r.PathValue("sha256")
 	ok, err := a.mayRead(r, digest)
@@ -102,6 +102,9 @@ func (a *API) getBlob(w http.ResponseWriter, r *http.Request) error {
 
 func (a *API) mayRead(r *http.Request, digest string) (bool, error) {
 	ctx, p := r.Context(), caller(r.Context())
+	if p.Kind == access.TaskWorker {
+		return a.AI.MayReadOnHardware(ctx, p.Project, digest)
+	}
 	if p.Kind != access.Machine {
 		project, err := a.project(ctx, r.URL.Query().Get("project"))
 		if err != nil {

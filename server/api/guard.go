@@ -34,7 +34,7 @@ var (
 	watchers   = rule{kinds: kinds{access.Account, access.SDK, access.TaskProducer}}
 	scrapers   = rule{kinds: kinds{access.Metrics}}
 	blobGivers = rule{kinds: kinds{access.Account}}
-	blobTakers = rule{kinds: kinds{access.Account, access.Machine}}
+	blobTakers = rule{kinds: kinds{access.Account, access.Machine, access.TaskWorker}}
 )
 
 // upTo is the rule with another body limit.

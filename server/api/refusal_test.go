@@ -50,7 +50,7 @@ var allowed = map[string]string{
 	"PUT /api/blobs/uploads/{id}":                           "account",
 	"DELETE /api/blobs/uploads/{id}":                        "account",
 	"POST /api/blobs/uploads/{id}/finish":                   "account",
-	"GET /api/blobs/{sha256}":                               "account machine",
+	"GET /api/blobs/{sha256}":                               "account machine task-worker",
 	"GET /assets/{name}":                                    "*",
 	"GET /model-worker/manifest.json":                       "*",
 	"PUT /api/releases/metadata/{file}":                     "account",
