@@ -29,7 +29,7 @@ const (
 	startWithin = 20 * time.Second
 	stopWithin  = drainWithin + 30*time.Second
 	lookEvery   = 100 * time.Millisecond
-	logCap      = 5 << 20 // an older log is kept beside it as .1
+	logCap      = 5 << 20 // a log that has grown so large is set aside
 )
 
 // LogPath is the log of an enrollment's agent.
@@ -168,8 +168,8 @@ func openLog(path string) (*os.File, error) {
 		return nil, fmt.Errorf("make log folder: %w", err)
 	}
 	if st, err := os.Stat(path); err == nil && st.Size() > logCap {
-		if err := os.Rename(path, path+".1"); err != nil {
-			return nil, fmt.Errorf("set old log aside: %w", err)
+		if err := setLogAside(path); err != nil {
+			return nil, err
 		}
 	}
 	return os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)

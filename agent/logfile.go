@@ -4,14 +4,20 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
+	"strconv"
 	"sync"
 
 	"interlock.sh/agent/enrollment"
 )
 
-// LogFile is the log of an agent that runs as a service, where nobody reads its output: a file that is set
-// aside as .1 when it grows beyond its cap, so that the two together never take more than twice that.
+// logsKept is how many older logs stay beside the newest: agent.log.1 is the youngest of them.
+const logsKept = 3
+
+// LogFile is the log of an agent that nobody watches: a file that is set aside as .1 when it grows beyond
+// its cap, as the one before it is as .2, up to .3, so that all of them never take more than four times
+// that.
 type LogFile struct {
 	path  string
 	limit int64
@@ -62,14 +68,47 @@ func (l *LogFile) Write(b []byte) (int, error) {
 	return n, err
 }
 
-// turn begins a new file and keeps the one before.
+// turn begins a new file and keeps the ones before.
 func (l *LogFile) turn() error {
-	err := errors.Join(l.file.Close(), os.Rename(l.path, l.path+".1"))
+	err := l.file.Close()
 	l.file = nil
-	if err != nil {
-		return fmt.Errorf("set old log aside: %w", err)
+	if err = errors.Join(err, setLogAside(l.path)); err != nil {
+		return err
 	}
 	return l.open()
+}
+
+// setLogAside makes room for a new log: each older one moves up by one, and the oldest goes. Renames need no
+// space, so that a full disk is no hindrance.
+func setLogAside(path string) error {
+	name := func(n int) string {
+		if n == 0 {
+			return path
+		}
+		return path + "." + strconv.Itoa(n)
+	}
+	for n := logsKept; n > 0; n-- {
+		if err := os.Rename(name(n-1), name(n)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("set old log aside: %w", err)
+		}
+	}
+	return nil
+}
+
+// Beside writes each record to the file and then to w, whose failures are nobody's: a journal that ends or
+// starts anew must cost neither a line nor the agent.
+func (l *LogFile) Beside(w io.Writer) io.Writer { return beside{l, w} }
+
+type beside struct {
+	file *LogFile
+	also io.Writer
+}
+
+// Write is the file's.
+func (b beside) Write(p []byte) (int, error) {
+	n, err := b.file.Write(p)
+	_, _ = b.also.Write(p)
+	return n, err
 }
 
 // Close ends the log.

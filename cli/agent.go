@@ -8,10 +8,12 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 
 	"github.com/spf13/cobra"
 
@@ -153,7 +155,12 @@ func (a *app) agentRunCmd() *cobra.Command {
 			return fmt.Errorf("find this program: %w", err)
 		}
 		out := a.Err
+		args := []string{"agent", "run", "--group", e.Group, "--role", string(e.Role), "--log-level", *level,
+			"--probe-every", policy.ProbeEvery.String(), "--probe-within", policy.ProbeWithin.String()}
 		if *logFile {
+			args = append(args, "--log-file")
+			// A journal that goes away makes a write fail; it must not end the agent.
+			signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 			file, err := agent.OpenLogFile(e)
 			if err != nil {
 				return err
@@ -161,8 +168,15 @@ func (a *app) agentRunCmd() *cobra.Command {
 			defer file.Close() //nolint:errcheck // every record is written by itself
 			out = a.serviceLog(file)
 		}
+		var hangups chan os.Signal
+		if !a.atTerminal() { // there it means that the terminal was closed
+			hangups = make(chan os.Signal, 1)
+			signal.Notify(hangups, syscall.SIGHUP)
+			defer signal.Stop(hangups)
+		}
 		ag, err := agent.New(cmd.Context(), agent.Options{
-			Enrollment: e, Version: Version, Logger: agent.NewLogger(out, least), Supervise: policy, Shim: []string{program, "run-child"},
+			Enrollment: e, Version: Version, Logger: agent.NewLogger(out, least), Supervise: policy,
+			Shim: []string{program, "run-child"}, Program: program, Args: args, Hangup: hangups,
 		})
 		if err != nil {
 			return err
@@ -192,7 +206,7 @@ func (a *app) agentStartCmd() *cobra.Command {
 			program = link
 		}
 		st, err := agent.StartDetached(cmd.Context(), e, agent.Launch{
-			Program: program, Args: []string{"agent", "run", "--group", e.Group, "--role", string(e.Role)}, Version: Version,
+			Program: program, Args: []string{"agent", "run", "--group", e.Group, "--role", string(e.Role), "--log-file"}, Version: Version,
 			Replaces: func(old string) {
 				a.note("the agent that runs is of version %s: it finishes its work, then version %s takes its place", clean(old), Version)
 			},

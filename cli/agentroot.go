@@ -7,9 +7,11 @@ import (
 	"io"
 	"os"
 	"strings"
+	"syscall"
 
 	"github.com/spf13/cobra"
 
+	"interlock.sh/agent"
 	"interlock.sh/fault"
 	"interlock.sh/installer/service"
 )
@@ -85,9 +87,20 @@ func (a *app) applyRequest(ctx context.Context, encoded string) (service.Plan, e
 
 // serviceLog is where a service's agent logs: its own file, and the journal where the service manager keeps
 // one and its size in bounds.
-func (a *app) serviceLog(file io.Writer) io.Writer {
-	if os.Getenv("JOURNAL_STREAM") == "" {
-		return file
+func (a *app) serviceLog(file *agent.LogFile) io.Writer {
+	if err, ok := a.Err.(*os.File); ok && isJournal(err) {
+		return file.Beside(err)
 	}
-	return io.MultiWriter(a.Err, file)
+	return file
+}
+
+// isJournal reports whether an open file is the journal, as systemd tells in the environment. That a
+// variable is set says little: programs that a service starts in turn have it too.
+func isJournal(f *os.File) bool {
+	st, err := f.Stat()
+	if err != nil {
+		return false
+	}
+	sys, ok := st.Sys().(*syscall.Stat_t)
+	return ok && os.Getenv("JOURNAL_STREAM") == fmt.Sprintf("%d:%d", sys.Dev, sys.Ino)
 }
