@@ -27,7 +27,8 @@ func (a *app) serveCmd() *cobra.Command {
 		Use:   "serve",
 		Short: "Run the control plane",
 		Example: "  interlock serve --data ./data\n" +
-			"  interlock serve --data /var/lib/interlock --listen :443 --public-url https://fleet.example.com --tls-cert cert.pem --tls-key key.pem",
+			"  interlock serve --data /var/lib/interlock --listen :443 --public-url https://fleet.example.com --tls-cert cert.pem --tls-key key.pem\n" +
+			"  interlock serve --data /var/lib/interlock --listen :443 --http-listen :80 --public-url https://fleet.example.com --acme-domain fleet.example.com",
 		Args: cobra.NoArgs,
 	}
 	var flags serveFlags
@@ -38,13 +39,17 @@ func (a *app) serveCmd() *cobra.Command {
 	f.StringVar(&c.TLSCert, "tls-cert", "", "certificate file (PEM)")
 	f.StringVar(&c.TLSKey, "tls-key", "", "key file (PEM)")
 	f.BoolVar(&c.TLSSelfSigned, "tls-self-signed", false, "make an own authority, for a home or lab network; install lines then carry its pin")
+	f.StringSliceVar(&c.ACMEDomains, "acme-domain", nil, "`domain` of this server whose certificate a public authority issues, agreeing to its terms; repeat it for several")
+	f.StringVar(&c.ACMEEmail, "acme-email", "", "where the authority may write to about the certificates")
+	f.StringVar(&c.ACMEDirectory, "acme-directory", "", "directory `URL` of another ACME authority, as a private one (default Let's Encrypt)")
+	f.StringVar(&c.HTTPListen, "http-listen", "", "address for plain http, as :80: it answers the authority's HTTP challenge and sends everybody else to https")
 	f.StringSliceVar(&flags.trustedProxies, "trusted-proxies", nil, "proxies whose X-Forwarded-For names the caller in the log, as addresses or prefixes; it changes nothing else")
 	f.StringVar(&c.Assets, "assets", "", "`folder` of programs for machines, as make dist fills it")
 	f.DurationVar(&c.Lease, "lease", tasks.Lease, "how long work stays a worker's without a sign of life; then it is tried elsewhere")
 	f.StringVar(&flags.logLevel, "log-level", "info", "debug, info, warn or error")
 	f.StringVar(&flags.logFormat, "log-format", "text", "text or json")
 	cmd.MarkFlagsRequiredTogether("tls-cert", "tls-key")
-	cmd.MarkFlagsMutuallyExclusive("tls-cert", "tls-self-signed")
+	cmd.MarkFlagsMutuallyExclusive("tls-cert", "tls-self-signed", "acme-domain")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return a.serve(cmd.Context(), flags) }
 	return cmd
 }

@@ -21,6 +21,10 @@ type Config struct {
 	TLSCert        string         // PEM files
 	TLSKey         string         //
 	TLSSelfSigned  bool           // an authority of its own under Data
+	ACMEDomains    []string       // whose certificates come from an ACME authority
+	ACMEEmail      string         // of whoever the authority may write to
+	ACMEDirectory  string         // of the authority; default Let's Encrypt
+	HTTPListen     string         // host:port of plain http: challenges, and redirects to PublicURL
 	TrustedProxies []netip.Prefix // whose X-Forwarded-For is believed
 	InsecureHTTP   bool           // serve plain http off loopback, by the operator's choice
 	Assets         string         // folder of the builds that machines install from
@@ -72,14 +76,26 @@ func (c *Config) normalize() error {
 	if c.TLSCert != "" && c.TLSSelfSigned {
 		return fault.New(fault.Invalid, "--tls-self-signed and --tls-cert exclude each other").WithField("tls-self-signed")
 	}
+	if err := c.checkACME(); err != nil {
+		return err
+	}
+	if c.HTTPListen != "" {
+		if _, _, err := net.SplitHostPort(c.HTTPListen); err != nil {
+			return fault.New(fault.Invalid, "--http-listen %q is no host:port: %v", c.HTTPListen, err).WithField("http-listen").WithHint("as in :80")
+		}
+		if !c.secure() {
+			return fault.New(fault.Invalid, "--http-listen sends callers to https, and this server speaks plain http").WithField("http-listen").
+				WithHint("give --acme-domain, --tls-cert or --tls-self-signed, or leave it out")
+		}
+	}
 	if !c.secure() && !isLoopback(host) && !c.InsecureHTTP {
 		return fault.New(fault.Invalid, "plain http is served on loopback only, and --listen is %s: keys would cross the network in the clear", c.Listen).WithField("listen").
-			WithHint("give --tls-cert and --tls-key, or --tls-self-signed, or listen on 127.0.0.1 behind a proxy that speaks https (--insecure-http if you must)")
+			WithHint("give --tls-cert and --tls-key, --acme-domain, or --tls-self-signed, or listen on 127.0.0.1 behind a proxy that speaks https (--insecure-http if you must)")
 	}
 	return c.normalizePublicURL()
 }
 
-func (c *Config) secure() bool { return c.TLSCert != "" || c.TLSSelfSigned }
+func (c *Config) secure() bool { return c.TLSCert != "" || c.TLSSelfSigned || len(c.ACMEDomains) > 0 }
 
 func (c *Config) normalizePublicURL() error {
 	if c.PublicURL == "" {

@@ -54,15 +54,31 @@ func Run(ctx context.Context, c Config) (err error) {
 	if err != nil {
 		return err
 	}
+	certs, err := c.certifier()
+	if err != nil {
+		return err
+	}
+	if certs != nil {
+		tlsConfig = certs.config()
+	}
 	listeners, err := listen(c.Listen)
 	if err != nil {
+		return err
+	}
+	plain, err := c.listenFront()
+	if err != nil {
+		closeAll(listeners)
 		return err
 	}
 	if c.PublicURL == "" {
 		c.PublicURL = baseURL(c.secure(), c.Listen, listeners[0].Addr())
 	}
 	p := build(c, db, blobs, pin)
+	p.certs, p.plain = certs, plain
 	if err := offerOwnerToken(ctx, c, p.auth); err != nil {
+		if plain != nil {
+			listeners = append(listeners, plain)
+		}
 		closeAll(listeners)
 		return err
 	}
@@ -81,6 +97,8 @@ type plane struct {
 	ready  atomic.Bool
 	pin    string // of a self-signed server
 	unused unused
+	certs  *certifier   // nil without an ACME authority
+	plain  net.Listener // nil unless callers on plain http are sent to https
 	// chores are what is done now and then beside the requests.
 	chores func(ctx context.Context) error
 	// waits ends the waits of runs that are over.
@@ -123,13 +141,14 @@ func (p *plane) serve(ctx context.Context, c Config, listeners []net.Listener, s
 	for _, l := range listeners {
 		group.Go(func() error { return serveOn(srv, l, c.secure()) })
 	}
+	stopFront := p.serveFront(gctx, c, group)
 	stopAdmin := p.serveAdmin(c.Data, group)
 	group.Go(func() error { return ignoreEnd(gctx, p.tasks.Run(gctx)) })
 	group.Go(func() error { return p.chores(gctx) })
 	group.Go(func() error { return p.waits(gctx) })
 	group.Go(func() error {
 		<-gctx.Done()
-		return errors.Join(stopAdmin(), p.shutDown(srv, stopRequests))
+		return errors.Join(stopFront(), stopAdmin(), p.shutDown(srv, stopRequests))
 	})
 	p.ready.Store(true)
 	if c.Listening != nil {
@@ -137,6 +156,22 @@ func (p *plane) serve(ctx context.Context, c Config, listeners []net.Listener, s
 	}
 	p.log.Info("serving", slog.String("listen", listeners[0].Addr().String()), slog.String("public", c.PublicURL))
 	return group.Wait()
+}
+
+// serveFront obtains certificates and answers on plain http, as far as that was asked for.
+func (p *plane) serveFront(ctx context.Context, c Config, group *errgroup.Group) (stop func() error) {
+	if p.certs != nil {
+		group.Go(func() error { return p.certs.run(ctx) })
+	}
+	if p.plain == nil {
+		return func() error { return nil }
+	}
+	srv := &http.Server{
+		Handler: front(c.PublicURL, p.certs), ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 30 * time.Second, MaxHeaderBytes: 64 << 10,
+		ErrorLog: slog.NewLogLogger(p.log.Handler(), slog.LevelDebug),
+	}
+	group.Go(func() error { return serveOn(srv, p.plain, false) })
+	return srv.Close
 }
 
 // serveAdmin answers the admin socket. A folder that cannot hold a socket is no reason not to serve:
