@@ -36,8 +36,11 @@ const (
 	Targets   = metadata.TARGETS
 )
 
-// Lives is how long fresh metadata is valid.
-const Lives = 30 * 24 * time.Hour
+// Lives is how long fresh metadata is valid; the root lives RootLives.
+const (
+	Lives     = 30 * 24 * time.Hour
+	RootLives = 2 * 365 * 24 * time.Hour
+)
 
 // Key signs.
 type Key struct {
@@ -85,7 +88,7 @@ func New(t testing.TB, now time.Time) *Repo {
 	t.Helper()
 	expires := now.Add(Lives).UTC().Truncate(time.Second)
 	r := &Repo{
-		Root: metadata.Root(expires), Timestamp: metadata.Timestamp(expires), Snapshot: metadata.Snapshot(expires), Targets: metadata.Targets(expires),
+		Root: metadata.Root(now.Add(RootLives).UTC().Truncate(time.Second)), Timestamp: metadata.Timestamp(expires), Snapshot: metadata.Snapshot(expires), Targets: metadata.Targets(expires),
 		t: t, signers: map[string][]Key{}, bumped: map[string]bool{}, files: map[string][]byte{},
 	}
 	for _, role := range []string{Root, Timestamp, Snapshot, Targets} {

@@ -1,0 +1,306 @@
+package updater
+
+import (
+	"errors"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"interlock.sh/fault"
+	"interlock.sh/fleet/build"
+	"interlock.sh/internal/testkit/tufrepo"
+)
+
+// fleetOf is a machine that is enrolled at several origins, each a mirror with the files of its time.
+func fleetOf(t *testing.T, r *rig, mirrors ...http.Handler) {
+	r.Origins = nil
+	for i, h := range mirrors {
+		o := origin(t, tufrepo.Serve(t, h))
+		o.Name = string(rune('a' + i))
+		r.Origins = append(r.Origins, o)
+	}
+}
+
+// Two origins, one at N and one at N−1, in either order: the machine goes to N and never down.
+func TestTwoOriginsOfferNAndNMinusOne(t *testing.T) {
+	for _, order := range []string{"old first", "new first"} {
+		t.Run(order, func(t *testing.T) {
+			r := newRig(t)
+			r.release("1.1.0", "good")
+			old := tufrepo.Copy(r.repo.Files())
+			r.release("1.2.0", "good")
+			mirrors := []http.Handler{old, r.repo}
+			if order == "new first" {
+				mirrors = []http.Handler{r.repo, old}
+			}
+			fleetOf(t, r, mirrors...)
+			n := r.run()
+			r.want(n, Current, "1.2.0")
+			r.want(r.run(), Current, "1.2.0")
+			for _, m := range n.Mirrors {
+				if behind := (m.Name == "a") == (order == "old first"); m.OK == behind || behind && !strings.Contains(m.Why, "this machine has seen") {
+					t.Errorf("mirror %+v", m)
+				}
+			}
+			r.Origins = r.Origins[:1] // the other one is gone
+			if order == "new first" {
+				return
+			}
+			n = r.run()
+			r.want(n, Stopped, "1.2.0")
+			r.why(n, "older metadata than this machine has seen")
+		})
+	}
+}
+
+// A mirror that fails, in any way, neither stops the others nor spoils what they say.
+func TestOneBadMirrorStopsNobody(t *testing.T) {
+	other := func(t *testing.T, _ *rig) http.Handler { return tufrepo.New(t, born) }
+	status := func(code int) func(*testing.T, *rig) http.Handler {
+		return func(*testing.T, *rig) http.Handler {
+			return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(code) })
+		}
+	}
+	for name, bad := range map[string]func(*testing.T, *rig) http.Handler{
+		"answers 500":     status(500),
+		"answers 403":     status(403),
+		"has nothing":     status(404),
+		"another root":    other,
+		"sends elsewhere": status(302),
+		"lower numbers after a new start": func(t *testing.T, r *rig) http.Handler {
+			// Same keys, numbers that began again: what a restored backup serves.
+			files := r.repo.Files()
+			was := *r.repo.Timestamp
+			r.repo.Timestamp.Signed.Version = 1
+			files["metadata/timestamp.json"] = r.repo.Signed(tufrepo.Timestamp)
+			*r.repo.Timestamp = was
+			return tufrepo.Copy(files)
+		},
+		"in the middle of an upload": func(t *testing.T, r *rig) http.Handler {
+			// A newer timestamp is there, the snapshot that it names is not.
+			files := r.repo.Files()
+			r.repo.Snapshot.Signed.Version++
+			r.repo.Publish(tufrepo.Timestamp)
+			files["metadata/timestamp.json"] = r.repo.File("metadata/timestamp.json")
+			r.repo.Snapshot.Signed.Version--
+			r.repo.Timestamp.Signed.Version--
+			r.repo.Timestamp.Signed.Version--
+			r.repo.Publish(tufrepo.Timestamp)
+			return tufrepo.Copy(files)
+		},
+		"a program that is not whole": func(t *testing.T, r *rig) http.Handler {
+			files := r.repo.Files()
+			for path := range files {
+				if strings.HasPrefix(path, "targets/") {
+					files[path] = files[path][:3]
+				}
+			}
+			return tufrepo.Copy(files)
+		},
+	} {
+		for _, first := range []bool{true, false} {
+			where := map[bool]string{true: "first", false: "last"}[first]
+			t.Run(name+", "+where, func(t *testing.T) {
+				r := newRig(t)
+				must(t, os.MkdirAll(filepath.Join(r.app, "trust"), 0o700))
+				must(t, os.WriteFile(filepath.Join(r.app, "trust", "root.json"), r.repo.File("metadata/1.root.json"), 0o600))
+				r.release("1.1.0", "good")
+				mirrors := []http.Handler{bad(t, r), r.repo}
+				if !first {
+					mirrors = []http.Handler{r.repo, mirrors[0]}
+				}
+				fleetOf(t, r, mirrors...)
+				n := r.run()
+				r.want(n, Current, "1.1.0")
+				for _, m := range n.Mirrors {
+					good := (m.Name == "b") == first || name == "a program that is not whole"
+					if m.OK != good {
+						t.Errorf("mirror %+v", m)
+					}
+				}
+				r.release("1.2.0", "good")
+				r.want(r.run(), Current, "1.2.0")
+			})
+		}
+	}
+}
+
+// A control plane that is away is no news for a day.
+func TestAControlPlaneThatIsAway(t *testing.T) {
+	r := newRig(t)
+	r.release("1.1.0", "good")
+	r.want(r.run(), Current, "1.1.0")
+	r.server.CloseClientConnections()
+	r.server.Close()
+	r.want(r.run(), Current, "1.1.0")
+	r.clock.Advance(25 * 60 * 60 * 1e9)
+	n := r.run()
+	r.want(n, Stopped, "1.1.0")
+	r.why(n, "no control plane answered since 2026-11-30")
+	if _, err := r.updater().Check(t.Context()); !errors.Is(err, fault.Unavailable) {
+		t.Fatalf("by hand: %v", err)
+	}
+}
+
+func TestNoReleasesAndNoOrigin(t *testing.T) {
+	r := newRig(t)
+	fleetOf(t, r, http.NotFoundHandler())
+	n := r.run()
+	r.want(n, Stopped, "1.0.0")
+	r.why(n, "offers no signed releases")
+	r.Origins = nil
+	n = r.run()
+	r.why(n, "not enrolled")
+}
+
+func TestPinTrustsTheFirstRootOnly(t *testing.T) {
+	app := filepath.Join(t.TempDir(), "app")
+	a, b := tufrepo.New(t, born), tufrepo.New(t, born)
+	first, err := Pin(t.Context(), app, origin(t, a.Serve()))
+	if err != nil || !first {
+		t.Fatalf("%v %v", first, err)
+	}
+	if first, err = Pin(t.Context(), app, origin(t, b.Serve())); err != nil || first {
+		t.Fatalf("a second root was pinned: %v %v", first, err)
+	}
+	if first, err = Pin(t.Context(), t.TempDir(), origin(t, tufrepo.Serve(t, http.NotFoundHandler()))); err != nil || first {
+		t.Fatalf("nothing was pinned: %v %v", first, err)
+	}
+	bad := tufrepo.New(t, born)
+	bad.Put("metadata/1.root.json", []byte(`{"signatures":[],"signed":{}}`))
+	if _, err = Pin(t.Context(), t.TempDir(), origin(t, bad.Serve())); err == nil {
+		t.Fatal("a root that nobody signed was pinned")
+	}
+}
+
+func TestFolderOfAnOrigin(t *testing.T) {
+	home := t.TempDir()
+	common := filepath.Join(home, "app")
+	a, b := tufrepo.New(t, born), tufrepo.New(t, born)
+	at := origin(t, a.Serve())
+	folderOf := func(o Origin) string {
+		t.Helper()
+		f, err := Folder(t.Context(), home, o)
+		must(t, err)
+		return f
+	}
+	if got := folderOf(at); got != common {
+		t.Fatalf("the first origin: %s", got)
+	}
+	if _, err := Pin(t.Context(), common, at); err != nil {
+		t.Fatal(err)
+	}
+	other := origin(t, b.Serve())
+	own := folderOf(other)
+	if got := filepath.Base(own); len(got) != len("app-01234567") || !strings.HasPrefix(got, "app-") {
+		t.Fatalf("an origin with another root: %s", own)
+	}
+	if got := folderOf(other); got != own {
+		t.Fatalf("the second time: %s, not %s", got, own)
+	}
+	b.Publish(tufrepo.Root) // a new root of the same chain
+	if got := folderOf(other); got != own {
+		t.Fatalf("after its root moved: %s, not %s", got, own)
+	}
+	a.Publish(tufrepo.Root)
+	if got := folderOf(at); got != common {
+		t.Fatalf("our own origin after its root moved: %s", got)
+	}
+	if got := folderOf(origin(t, tufrepo.Serve(t, http.NotFoundHandler()))); got != common {
+		t.Fatalf("an origin without releases: %s", got)
+	}
+}
+
+// Programs beside the main one move along, each at its own newest version, and are refreshed by themselves.
+func TestProgramsBesideMoveAlong(t *testing.T) {
+	r := newRig(t)
+	must(t, os.WriteFile(filepath.Join(r.app, "1.0.0", build.Nightshift), []byte("night old"), 0o755))
+	must(t, os.WriteFile(filepath.Join(r.app, "1.0.0", build.TUI), []byte("tui unsigned"), 0o755))
+	night := func(version, text string) {
+		r.repo.Add(build.Target{Program: build.Nightshift, Version: version, OS: "linux", Arch: "amd64", Channels: map[string]int{build.Stable: 100}}, []byte(text))
+		r.repo.Publish()
+	}
+	holds := func(name, want string) {
+		t.Helper()
+		if b, err := os.ReadFile(filepath.Join(r.app, "current", name)); err != nil || string(b) != want {
+			t.Fatalf("%s holds %q, %v; want %q", name, b, err, want)
+		}
+	}
+	night("2.0.0", "night 2.0.0")
+	r.want(r.run(), Current, "1.0.0")
+	holds(build.Nightshift, "night 2.0.0")
+	r.release("1.1.0", "good")
+	r.want(r.run(), Current, "1.1.0")
+	holds(build.Nightshift, "night 2.0.0")
+	holds(build.TUI, "tui unsigned")
+	night("2.1.0", "night 2.1.0")
+	r.release("1.2.0", "good")
+	r.want(r.run(), Current, "1.2.0")
+	holds(build.Nightshift, "night 2.1.0")
+	equal(t, "the folder", names(t, filepath.Join(r.app, "1.2.0")), []string{build.Interlock, build.TUI, build.Nightshift})
+}
+
+func TestCanaryByLot(t *testing.T) {
+	r := newRig(t)
+	r.release("1.1.0", "good", func(b *build.Target) { b.Channels = map[string]int{build.Canary: 100} })
+	stable, canary := build.Stable, build.Canary
+	n, err := r.updater().Now(t.Context(), NowOptions{Channel: &stable})
+	must(t, err)
+	r.want(n, Current, "1.0.0")
+	r.why(n, "1.1.0 is not for this machine yet")
+	wrong := "beta"
+	if _, err = r.updater().Now(t.Context(), NowOptions{Channel: &wrong}); !errors.Is(err, fault.Invalid) {
+		t.Fatalf("channel beta: %v", err)
+	}
+	n, err = r.updater().Now(t.Context(), NowOptions{Channel: &canary})
+	must(t, err)
+	r.want(n, Current, "1.1.0")
+	if n.Channel != build.Canary {
+		t.Errorf("the channel is %q", n.Channel)
+	}
+}
+
+func TestSelfUpdate(t *testing.T) {
+	r := newRig(t)
+	dir := t.TempDir()
+	path := filepath.Join(dir, "interlock")
+	must(t, os.WriteFile(path, []byte("1.0.0 good"), 0o755))
+	link := filepath.Join(t.TempDir(), "interlock")
+	must(t, os.Symlink(path, link))
+	o := r.Options
+	o.App, o.Services = t.TempDir(), nil
+	update := func(version string) (string, bool, error) {
+		return SelfUpdate(t.Context(), o, Single{Path: link, Version: version})
+	}
+	if v, fresh, err := update("1.0.0"); v != "1.0.0" || fresh || err != nil {
+		t.Fatalf("nothing to do: %s %v %v", v, fresh, err)
+	}
+	r.release("1.1.0", "good")
+	if v, fresh, err := update("1.0.0"); v != "1.1.0" || !fresh || err != nil {
+		t.Fatalf("%s %v %v", v, fresh, err)
+	}
+	if b, _ := os.ReadFile(path); string(b) != "1.1.0 good" {
+		t.Fatalf("the file holds %q", b)
+	}
+	equal(t, "the folder", names(t, dir), []string{"interlock"})
+	if st, err := os.Stat(path); err != nil || st.Mode().Perm() != 0o755 {
+		t.Fatalf("%v, %v", st.Mode(), err)
+	}
+	r.release("1.2.0", "good")
+	for p := range r.repo.Files() {
+		if strings.HasPrefix(p, "targets/interlock/1.2.0") {
+			r.repo.Put(p, []byte("1.2.0 evil"))
+		}
+	}
+	if _, _, err := update("1.1.0"); !errors.Is(err, fault.HashMismatch) {
+		t.Fatalf("a wrong file: %v", err)
+	}
+	if b, _ := os.ReadFile(path); string(b) != "1.1.0 good" {
+		t.Fatalf("the file holds %q", b)
+	}
+	if _, _, err := SelfUpdate(t.Context(), o, Single{Path: filepath.Join(r.app, "current", "interlock"), Version: "1.0.0"}); !errors.Is(err, fault.Conflict) || contains(err, "agent update") != nil {
+		t.Fatalf("the agent's own program: %v", err)
+	}
+}
