@@ -10,18 +10,20 @@ import (
 	"sync"
 	"time"
 
-	"github.com/gofrs/flock"
 	"golang.org/x/sync/errgroup"
 
+	"interlock.sh/agent/awake"
 	"interlock.sh/agent/enrollment"
 	"interlock.sh/agent/hostfacts"
 	"interlock.sh/agent/memory"
 	"interlock.sh/agent/models"
+	"interlock.sh/agent/power"
 	"interlock.sh/agent/supervise"
 	"interlock.sh/ai"
 	"interlock.sh/client"
 	"interlock.sh/fault"
 	"interlock.sh/fleet"
+	"interlock.sh/fleet/schedule"
 	"interlock.sh/internal/clock"
 	"interlock.sh/internal/ident"
 	"interlock.sh/tasks"
@@ -41,8 +43,17 @@ type Options struct {
 	Supervise  supervise.Policy // zero fields have their defaults
 	Leash      supervise.Leash  // "" is the system's
 	Shim       []string         // this program's path and "run-child", for systems without a death signal
+	Program    string           // this program's own path; see Restart
+	Args       []string         // how it is to be started again, without its name
+	Hangup     <-chan os.Signal // each is a Restart; may be nil
 
 	FreeDisk func(dir string) (int64, error) // bytes that a folder's disk has left; nil asks the system
+
+	LeaveGrace time.Duration                                          // for work in hand when the machine is to be free; 0 is the role's setting
+	Zone       func() hostfacts.Zone                                  // the machine's time zone; nil asks the system
+	Power      func(ctx context.Context, n power.Need) schedule.Facts // mains and idleness; nil asks the system
+	Awake      func(ctx context.Context) (awake.Lock, error)          // takes the lock against sleep; nil asks the system
+	Steady     func() time.Duration                                   // a clock that stands still while the machine sleeps; nil is Clock's
 }
 
 // Agent runs one enrollment. Make one with New; Run may be called once.
@@ -55,13 +66,19 @@ type Agent struct {
 	control  *client.Client
 	host     *machine
 	worker   *worker.Worker
-	lock     *flock.Flock
+	lock     *roleLock
 	gauge    *hostfacts.Gauge
+	awake    *awake.Keeper
+	loads    *bandwidth
+	steady   func() time.Duration
 	due      chan struct{} // reconcile soon
 	news     chan struct{} // report soon
 	stir     chan struct{} // report when it is convenient
 	refresh  chan struct{} // read the desired state now
 	wake     chan struct{} // hints for the worker
+	replace  chan struct{} // replace the program
+	closing  chan *closing // somebody wants the owner's door closed
+	since    handOverNote  // of the former image, until work goes on; reconcile's alone once Run runs
 
 	owning   sync.Mutex // held while the owner's wish is written
 	mu       sync.Mutex
@@ -69,9 +86,10 @@ type Agent struct {
 	cpuOnly  bool               // it is known to compute on the CPU alone
 	desired  fleet.Desired
 	known    bool // desired was read from the control plane
-	owner    Owner
+	ceiling  ceiling
 	serves   map[string]*serving
 	trouble  trouble
+	going    replacement
 	leaving  bool // Run ends
 	offered  offer
 	lastSeen time.Time
@@ -88,10 +106,15 @@ func New(ctx context.Context, o Options) (*Agent, error) {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
 	e := o.Enrollment
-	lock := flock.New(filepath.Join(e.Dir(), "agent.lock"))
-	if ok, err := lock.TryLock(); err != nil {
+	left, err := supervise.TakeOver(runDir(e))
+	if err != nil {
+		return nil, err
+	}
+	lock, err := lockRole(filepath.Join(e.Dir(), "agent.lock"), left.File(lockFile))
+	switch {
+	case err != nil && !errors.Is(err, errLocked):
 		return nil, fmt.Errorf("lock %s: %w", e.Dir(), err)
-	} else if !ok {
+	case err != nil:
 		return nil, fault.New(fault.Conflict, "an agent of group %s, role %s runs already", e.Group, e.Role).
 			WithHint("look at it: interlock agent status; or stop it: interlock agent stop")
 	}
@@ -99,9 +122,11 @@ func New(ctx context.Context, o Options) (*Agent, error) {
 		Options: o, clock: o.Clock, log: o.Logger.With(slog.String("group", e.Group), slog.String("role", string(e.Role))),
 		instance: ident.New("ins", o.Clock.Now()), hostID: hostfacts.ID(ctx), lock: lock,
 		due: make(chan struct{}, 1), news: make(chan struct{}, 1), stir: make(chan struct{}, 1), refresh: make(chan struct{}, 1),
-		wake: make(chan struct{}, 1), serves: map[string]*serving{}, desired: fleet.Desired{Mode: fleet.Active},
+		wake: make(chan struct{}, 1), replace: make(chan struct{}, 1), closing: make(chan *closing),
+		serves: map[string]*serving{}, ceiling: ceiling{again: make(chan struct{}, 1)}, desired: fleet.Desired{Mode: fleet.Active},
 	}
-	if err := a.open(ctx); err != nil {
+	a.inherit(left)
+	if err := a.open(ctx, left); err != nil {
 		if a.control != nil {
 			a.control.Close()
 		}
@@ -111,7 +136,7 @@ func New(ctx context.Context, o Options) (*Agent, error) {
 }
 
 // open connects the agent's parts.
-func (a *Agent) open(ctx context.Context) error {
+func (a *Agent) open(ctx context.Context, inherited *supervise.Inheritance) error {
 	e := a.Enrollment
 	env, err := e.Env()
 	if err != nil {
@@ -120,15 +145,18 @@ func (a *Agent) open(ctx context.Context) error {
 	if a.control, err = e.Client(a.Version); err != nil {
 		return err
 	}
-	if a.owner, err = loadOwner(e.Dir()); err != nil {
-		return err
+	a.settings(env)
+	if a.ceiling.wish, a.ceiling.damaged = loadWish(e.Dir()); a.ceiling.damaged != "" {
+		a.log.Warn("read what the owner wants", slog.String("problem", a.ceiling.damaged))
 	}
+	a.ceiling.facts = a.measured(ctx, a.ceiling.wish.Availability)
+	a.judge()
 	if e.HostID != "" && e.HostID != a.hostID {
 		a.trouble.copied = "this folder was copied from another computer (" + e.Name + "): run the install line here with a fresh key"
 	}
 	sup, err := supervise.New(supervise.Config{
-		Dir: filepath.Join(e.Dir(), "run"), LogDir: filepath.Join(e.Dir(), "logs"), Policy: a.Supervise, Leash: a.Leash, Shim: a.Shim,
-		Clock: a.clock, Logger: a.log,
+		Dir: runDir(e), LogDir: filepath.Join(e.Dir(), "logs"), Policy: a.Supervise, Leash: a.Leash, Shim: a.Shim,
+		Clock: a.clock, Logger: a.log, Inherited: inherited,
 	})
 	if err != nil {
 		return err
@@ -144,8 +172,10 @@ func (a *Agent) open(ctx context.Context) error {
 	a.host = &machine{
 		home: e.Home, group: e.Group, program: &program{setting: env[enrollment.EnvLlamaServer], clock: a.clock}, cache: models.NewCache(e.Home.Blobs(), a.FreeDisk),
 		ledger: memory.Open(e.Home.Ledger(), alive), promise: memory.Promise{Pid: os.Getpid(), Started: started},
-		sup: sup, control: a.control, clock: a.clock, moved: a.poke, stirred: func() { signal(a.stir) },
+		sup: sup, control: a.control, clock: a.clock, moved: a.poke, stirred: func() { signal(a.stir) }, drain: a.LeaveGrace + handBackWithin,
 	}
+	a.loads = newBandwidth(a.clock, a.limit)
+	a.host.cache.Pace = a.loads
 	a.gauge = hostfacts.NewGauge(ctx, string(e.Home), a.clock)
 	a.worker, err = worker.New(a.control, worker.Options{
 		WorkerID: e.Machine, Version: a.Version, Pools: []worker.Pool{}, Pace: pace, Spool: filepath.Join(e.Dir(), "spool"), Grace: drainWithin,
@@ -175,9 +205,16 @@ func (a *Agent) Run(ctx context.Context) error {
 	group.Go(func() error { return a.reportLoop(last) })
 	group.Go(func() error { return a.programLoop(last) })
 	group.Go(func() error { return a.localLoop(last) })
+	group.Go(func() error { return a.hoursLoop(gctx) })
+	group.Go(func() error { return a.awake.Run(last) })
+	group.Go(func() error { return a.replaceLoop(gctx) })
 	group.Go(func() error {
 		defer end()
 		return a.reconcileLoop(servers)
+	})
+	group.Go(func() error {
+		a.dropUnwanted(servers)
+		return nil
 	})
 	group.Go(func() error {
 		defer stopServers()
@@ -215,6 +252,9 @@ func (a *Agent) workLoop(ctx context.Context) error {
 	<-ctx.Done()
 	return nil
 }
+
+// runDir is where the model servers of a role have their keys and leashes.
+func runDir(e enrollment.Enrollment) string { return filepath.Join(e.Dir(), "run") }
 
 // leave makes the machine say that it takes no more work.
 func (a *Agent) leave() {

@@ -11,6 +11,7 @@ import (
 
 // chat answers one ai/chat@1 attempt with the model server of its deployment and streams the answer.
 func (a *Agent) chat(ctx context.Context, t *worker.Task) (any, error) {
+	defer a.awake.Hold()()
 	var in ai.ChatInput
 	if err := t.Decode(&in); err != nil {
 		return nil, err

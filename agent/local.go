@@ -7,7 +7,6 @@ import (
 	"io"
 	"io/fs"
 	"log/slog"
-	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -17,21 +16,58 @@ import (
 	"interlock.sh/agent/localapi"
 	"interlock.sh/agent/supervise"
 	"interlock.sh/fault"
-	"interlock.sh/internal/retry"
+	"interlock.sh/internal/ownersocket"
 )
 
 // localLoop serves the owner's door until ctx ends. A door that cannot be opened is shown and tried
 // again; it is no reason not to work.
 func (a *Agent) localLoop(ctx context.Context) error {
 	for ctx.Err() == nil {
-		if err := a.serveLocal(ctx); err != nil && ctx.Err() == nil {
-			a.log.Warn("serve the local API", slog.Any("cause", err))
+		door, shut := context.WithCancel(ctx)
+		served := make(chan error, 1)
+		go func() { served <- a.serveLocal(door) }()
+		var asked *closing
+		select {
+		case err := <-served:
+			if err != nil && ctx.Err() == nil {
+				a.log.Warn("serve the local API", slog.Any("cause", err))
+			}
+			select {
+			case <-ctx.Done():
+			case <-a.clock.After(retryEvery):
+			case asked = <-a.closing:
+			}
+		case asked = <-a.closing:
+			shut()
+			<-served
 		}
-		if retry.Sleep(ctx, a.clock, retryEvery) != nil {
-			return nil
+		shut()
+		if asked != nil {
+			close(asked.closed)
+			select {
+			case <-asked.reopen:
+			case <-ctx.Done():
+			}
 		}
 	}
 	return nil
+}
+
+// closing asks for the owner's door to be closed for a while.
+type closing struct {
+	closed chan struct{} // closes when it is, with all that was asked there answered
+	reopen chan struct{} // closes when it may open again
+}
+
+// closeDoor closes the owner's door and returns how to open it again.
+func (a *Agent) closeDoor(ctx context.Context) (reopen func()) {
+	c := &closing{make(chan struct{}), make(chan struct{})}
+	select {
+	case a.closing <- c:
+		<-c.closed
+	case <-ctx.Done():
+	}
+	return func() { close(c.reopen) }
 }
 
 func (a *Agent) serveLocal(ctx context.Context) error {
@@ -39,16 +75,9 @@ func (a *Agent) serveLocal(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	// The role's lock is ours: a socket that is there was left behind.
-	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("clear socket: %w", err)
-	}
-	l, err := net.Listen("unix", path)
+	l, err := ownersocket.Listen(path) // the role's lock is ours: what is there was left behind
 	if err != nil {
-		return fmt.Errorf("open socket: %w", err)
-	}
-	if err := os.Chmod(path, 0o600); err != nil {
-		return errors.Join(fmt.Errorf("close socket to others: %w", err), l.Close())
+		return err
 	}
 	srv := &http.Server{Handler: localapi.Handler(a), ReadHeaderTimeout: 5 * time.Second}
 	closed := make(chan struct{})
@@ -81,9 +110,15 @@ func (a *Agent) Status(ctx context.Context) localapi.Status {
 	defer a.mu.Unlock()
 	st := localapi.Status{
 		Group: e.Group, GroupName: e.GroupName, Role: e.Role, Origin: e.Origin, Machine: e.Machine, Version: a.Version,
-		Pid: os.Getpid(), State: hb.State, Words: hb.State.String(), Owner: a.owner.Mode, Server: a.desired.Mode, Report: hb,
+		Pid: os.Getpid(), State: hb.State, Words: hb.State.String(), Owner: a.ownerMode(), Server: a.desired.Mode, Report: hb,
 		LastError: a.lastErr,
 	}
+	st.Wish, st.Hours = a.ceiling.wish, a.hours()
+	if !st.Wish.Hold.Active(a.clock.Now()) {
+		st.Wish.Hold = nil
+	}
+	held := a.awake.State()
+	st.Awake = localapi.Awake{Held: held.Held, Refused: held.Refused}
 	if !a.lastSeen.IsZero() {
 		seen := a.lastSeen
 		st.LastSeen = &seen

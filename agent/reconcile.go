@@ -37,6 +37,7 @@ func (a *Agent) reconcileLoop(ctx context.Context) error {
 // drains by itself, and a deployment that is to start does not wait for another's drain. One that
 // changed waits for its own: the same name is served once.
 func (a *Agent) reconcile(ctx context.Context) {
+	a.judge()
 	a.mu.Lock()
 	wanted := a.wanted()
 	for id, s := range a.serves {
@@ -127,7 +128,7 @@ func (a *Agent) offerable() ([]worker.Pool, bool) {
 		}
 	}
 	slices.SortFunc(pools, func(x, y worker.Pool) int { return strings.Compare(x.Name, y.Name) })
-	return pools, a.leaving || a.effectiveMode() != fleet.Active || a.trouble != (trouble{})
+	return pools, a.leaving || !a.going.by.IsZero() || a.effectiveMode() != fleet.Active || a.trouble != (trouble{})
 }
 
 // offer tells the worker, if it is anything new: each telling is a registration. Only reconcile calls it.
@@ -144,6 +145,9 @@ func (a *Agent) offer(pools []worker.Pool, drain bool) {
 		a.worker.Resume()
 	}
 	a.offered = offer{pools, drain, true}
+	if !drain && len(pools) > 0 {
+		a.welcome()
+	}
 }
 
 // stopAll drains and stops every model server, all at the same time.
@@ -167,7 +171,7 @@ func (a *Agent) stopAll() {
 // effectiveMode is the stricter of what the control plane and the owner want. Callers hold mu.
 func (a *Agent) effectiveMode() fleet.Mode {
 	for _, m := range []fleet.Mode{fleet.Paused, fleet.Draining} {
-		if a.desired.Mode == m || a.owner.Mode == m {
+		if a.desired.Mode == m || a.ownerMode() == m {
 			return m
 		}
 	}

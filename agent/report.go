@@ -113,6 +113,11 @@ func (a *Agent) Report(ctx context.Context) fleet.Heartbeat {
 		Host: facts, Server: a.server, Deployments: []fleet.DeploymentReport{},
 	}
 	cpuOnly := a.cpuOnly
+	hours := a.hours()
+	hb.Hours, hb.Host.Zone, hb.Warnings = &hours, a.ceiling.zone.Name, a.doubts()
+	if a.going.failed != "" {
+		hb.Warnings = append(hb.Warnings, a.going.failed)
+	}
 	all := make([]*serving, 0, len(a.serves))
 	for _, s := range a.serves {
 		all = append(all, s)
@@ -121,8 +126,18 @@ func (a *Agent) Report(ctx context.Context) fleet.Heartbeat {
 	for _, s := range all {
 		hb.Deployments = append(hb.Deployments, s.state(ctx))
 	}
+	if a.loads.stopped() {
+		for i := range hb.Deployments {
+			if s := &hb.Deployments[i].State; s.Kind == fleet.StateDownloading {
+				s.Detail = "stopped by the owner's bandwidth hours"
+			}
+		}
+	}
 	slices.SortFunc(hb.Deployments, func(x, y fleet.DeploymentReport) int { return strings.Compare(x.Alias, y.Alias) })
 	hb.State = a.words(hb.Deployments)
+	if words := a.control.ClockWords(); words != "" {
+		hb.Warnings = append(hb.Warnings, words)
+	}
 	if cpuOnly && len(facts.GPUs) > 0 {
 		hb.Warnings = append(hb.Warnings, "llama-server is built for the CPU only, and this machine has "+facts.GPUs[0].Name)
 	}
@@ -139,16 +154,14 @@ func (a *Agent) words(ds []fleet.DeploymentReport) fleet.State {
 	switch {
 	case a.trouble != (trouble{}):
 		return fleet.State{Kind: fleet.StateBlocked, Detail: a.trouble.String()}
-	case a.leaving && len(ds) > 0:
+	case a.leaving && len(ds) > 0, !a.leaving && !a.going.by.IsZero():
 		return fleet.State{Kind: fleet.StateDraining}
 	case a.leaving:
 		return fleet.State{Kind: fleet.StateOffline}
 	case a.effectiveMode() == fleet.Paused && len(ds) > 0:
 		return fleet.State{Kind: fleet.StateDraining}
-	case a.owner.Mode == fleet.Paused:
-		return fleet.State{Kind: fleet.StatePaused, Detail: fleet.PausedByOwner}
-	case a.desired.Mode == fleet.Paused:
-		return fleet.State{Kind: fleet.StatePaused, Detail: fleet.PausedByServer}
+	case a.effectiveMode() == fleet.Paused:
+		return a.pausedState()
 	case a.effectiveMode() == fleet.Draining:
 		return fleet.State{Kind: fleet.StateDraining}
 	}

@@ -48,9 +48,12 @@ type rig struct {
 	lease   time.Duration      // of an attempt; the usual one when 0
 	request enrollment.Request // that enrolled it
 
-	free  func(string) (int64, error)
-	agent *Agent
-	stop  func()
+	free   func(string) (int64, error)
+	night  *sitting         // what the owner's ceilings go by
+	grace  time.Duration    // for work in hand when they close; the usual one when 0
+	policy supervise.Policy // of the model servers
+	agent  *Agent
+	stop   func()
 
 	replaced []string // versions of agents that made way to another
 }
@@ -66,7 +69,7 @@ func onFakeTime(r *rig, _ *enrollment.Request) { r.fake = clock.NewFake(time.Now
 // newRig enrolls this machine with the fake llama-server of the script.
 func newRig(t *testing.T, cfg fakellama.Config, options ...rigOption) *rig {
 	t.Helper()
-	r := &rig{T: t, home: enrollment.Home(filepath.Join(t.TempDir(), "ns"))}
+	r := &rig{T: t, night: newSitting(), policy: quick, home: enrollment.Home(filepath.Join(t.TempDir(), "ns"))}
 	req := enrollment.Request{Role: fleet.RoleClient, Name: "mini", HostID: hostfacts.ID(t.Context()), Version: "test"}
 	for _, o := range options {
 		o(r, &req)
@@ -102,10 +105,11 @@ func (r *rig) useServer(path string) {
 // start runs the agent until stop, or the test's end.
 func (r *rig) start() {
 	r.Helper()
-	o := Options{Enrollment: r.e, Version: "test", Supervise: quick, FreeDisk: r.free, Logger: slog.New(slog.NewTextHandler(testLog{r.T}, nil))}
+	o := Options{Enrollment: r.e, Version: "test", Supervise: r.policy, FreeDisk: r.free, LeaveGrace: r.grace, Logger: slog.New(slog.NewTextHandler(testLog{r.T}, nil))}
 	if r.fake != nil {
 		o.Clock = r.fake
 	}
+	r.night.tell(&o, r.fake)
 	a, err := New(r.Context(), o)
 	if err != nil {
 		r.Fatal("make agent:", err)
@@ -240,6 +244,7 @@ type road struct {
 
 	mu    sync.Mutex
 	rule  func(w http.ResponseWriter, r *http.Request) bool // true: it answered
+	seen  func(r *http.Request, began bool)                 // is told the beginning and the end of each request
 	asked map[string]int
 }
 
@@ -255,9 +260,13 @@ func newRoad(t *testing.T, to string) *road {
 	w := &road{asked: map[string]int{}}
 	w.Server = httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		w.mu.Lock()
-		rule := w.rule
+		rule, seen := w.rule, w.seen
 		w.asked[r.Method+" "+r.URL.Path]++
 		w.mu.Unlock()
+		if seen != nil {
+			seen(r, true)
+			defer seen(r, false)
+		}
 		if rule != nil && rule(rw, r) {
 			return
 		}
@@ -277,6 +286,12 @@ func (w *road) rules(rule func(w http.ResponseWriter, r *http.Request) bool) {
 }
 
 func (w *road) open() { w.rules(nil) }
+
+func (w *road) watch(seen func(r *http.Request, began bool)) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.seen = seen
+}
 
 // block breaks every connection, and each that is made.
 func (w *road) block() {

@@ -58,8 +58,9 @@ type machine struct {
 	sup     *supervise.Supervisor
 	control *client.Client
 	clock   clock.Clock
-	moved   func() // a state changed
-	stirred func() // a figure changed
+	moved   func()        // a state changed
+	stirred func()        // a figure changed
+	drain   time.Duration // for what is in flight when a model is to stop, with what handing it back takes
 }
 
 func newServing(want fleet.DesiredDeployment, host *machine, log *slog.Logger) *serving {
@@ -72,6 +73,7 @@ func newServing(want fleet.DesiredDeployment, host *machine, log *slog.Logger) *
 // run serves until ctx ends and leaves no process behind.
 func (s *serving) run(ctx context.Context) {
 	defer func() {
+		s.drop(context.WithoutCancel(ctx))
 		close(s.done)
 		s.host.moved()
 	}()
@@ -81,6 +83,7 @@ func (s *serving) run(ctx context.Context) {
 			return
 		}
 		s.block(err)
+		s.drop(ctx)
 		select {
 		case <-ctx.Done():
 		case <-s.again:
@@ -141,9 +144,17 @@ func (s *serving) serve(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	drive := &inference.Driver{Bin: bin, Weights: model.WeightsBytes, Spec: llama.Spec{
+		Model: first, Alias: s.want.Alias, ContextLength: s.want.ContextLength, Slots: s.want.Slots,
+		Threads: s.want.Threads, GPULayers: s.want.GPULayers, Extra: s.want.Args,
+	}}
+	there := s.host.sup.Fits(s.want.ID, drive)
+	if !there {
+		s.drop(ctx) // what runs is another server, and its memory is wanted
+	}
 	promise := s.host.promise
 	promise.Deployment, promise.Group = s.want.ID, s.host.group
-	if err := s.reserve(ctx, bin, model, &promise); err != nil {
+	if err := s.reserve(ctx, bin, model, &promise, there); err != nil {
 		return err
 	}
 	defer func() {
@@ -155,10 +166,15 @@ func (s *serving) serve(ctx context.Context) error {
 	s.set(func(r *fleet.DeploymentReport) {
 		r.State, r.Downloaded, r.Total = fleet.State{Kind: fleet.StateLoading}, 0, 0
 	})
-	return s.supervise(ctx, &inference.Driver{Bin: bin, Weights: model.WeightsBytes, Spec: llama.Spec{
-		Model: first, Alias: s.want.Alias, ContextLength: s.want.ContextLength, Slots: s.want.Slots,
-		Threads: s.want.Threads, GPULayers: s.want.GPULayers, Extra: s.want.Args,
-	}}, promise)
+	return s.supervise(ctx, drive, promise)
+}
+
+// drop ends the model server that a former image of the agent left for this deployment, if nobody took it
+// over.
+func (s *serving) drop(ctx context.Context) {
+	if err := s.host.sup.Drop(ctx, s.want.ID); err != nil {
+		s.log.Error("stop the model server that was left", slog.Any("cause", err))
+	}
 }
 
 // withHint puts the way out into the words that are shown.
@@ -198,7 +214,7 @@ func (s *serving) supervise(ctx context.Context, d *inference.Driver, promise me
 	defer closeWatch()
 	context.AfterFunc(ctx, func() {
 		defer closeWatch()
-		if err := child.Drain(end, drainWithin); err != nil {
+		if err := child.Drain(end, s.host.drain); err != nil {
 			s.log.Error("stop model server", slog.Any("cause", err))
 		}
 	})

@@ -201,10 +201,14 @@ func TestAnOwnersPauseOutlivesTheAgent(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.start()
-	r.awaitMachine("paused (by owner)")
+	r.awaitMachine("paused (by owner: the hours in owner.json cannot be read: unexpected end of JSON input; set them again)")
 	if err := r.agent.SetOwner("asleep"); err == nil {
 		t.Error("a mode that is none was taken")
 	}
+	if err := r.agent.SetOwner(fleet.Active); err != nil {
+		t.Fatal(err)
+	}
+	r.awaitMachine("ready")
 }
 
 func TestARoleOrRuntimeThatCannotRunIsShownAndClaimsNothing(t *testing.T) {

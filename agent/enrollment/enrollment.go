@@ -150,7 +150,8 @@ type Env map[string]string
 // The variables of the environment file.
 const (
 	envCredential  = "INTERLOCK_MACHINE_CREDENTIAL"
-	EnvLlamaServer = "LLAMA_SERVER" // path of the llama-server to use
+	EnvLlamaServer = "LLAMA_SERVER"          // path of the llama-server to use
+	EnvLeaveGrace  = "INTERLOCK_LEAVE_GRACE" // for work in hand when the owner's hours end, as in 120s
 )
 
 func (e Enrollment) envPath() string { return filepath.Join(e.Dir(), "worker.env") }

@@ -21,7 +21,7 @@ type Status struct {
 	Pid       int             `json:"pid"`
 	State     fleet.State     `json:"state"`
 	Words     string          `json:"words" doc:"the state as it is shown"`
-	Owner     fleet.Mode      `json:"owner" doc:"what the owner wants"`
+	Owner     fleet.Mode      `json:"owner" doc:"what the owner wants now, by hours and by hand"`
 	Server    fleet.Mode      `json:"server" doc:"what the control plane wants"`
 	Report    fleet.Heartbeat `json:"report"`
 	LastSeen  *time.Time      `json:"lastSeen,omitempty" doc:"newest heartbeat that the control plane accepted"`
@@ -32,6 +32,9 @@ type Status struct {
 	Awake  Awake               `json:"awake"`
 	Update *fleet.UpdateReport `json:"update,omitempty"`
 }
+
+// KnowsHours says whether the agent is of a version that keeps hours: an older one sends none.
+func (s Status) KnowsHours() bool { return s.Hours.Mode != "" }
 
 // Wish is what the owner of the machine wants of one role. It is kept over restarts, updates and
 // re-enrollment.
