@@ -191,6 +191,8 @@ func (m *Mirror) stage(file string, text []byte) error {
 func (m *Mirror) goLive(timestamp []byte) error {
 	set, err := m.verify(timestamp)
 	if err != nil {
+		// Nothing of a set that does not hold stays to spoil the next one, which is sent whole again.
+		m.clear()
 		return err
 	}
 	if err := os.MkdirAll(filepath.Dir(m.metadata(timestampName)), 0o700); err != nil {
@@ -206,11 +208,16 @@ func (m *Mirror) goLive(timestamp []byte) error {
 		}
 	}
 	m.live.Store(set.catalog)
-	if err := os.RemoveAll(filepath.Dir(m.incoming(timestampName))); err != nil {
-		m.o.Logger.Warn("release metadata that is live was not cleared away", slog.Any("cause", err))
-	}
+	m.clear()
 	m.o.Logger.Info("releases are live", slog.Int("programs", len(set.catalog.targets)), slog.Int64("root", set.root), slog.Int64("timestamp", set.timestamp))
 	return nil
+}
+
+// clear empties incoming/.
+func (m *Mirror) clear() {
+	if err := os.RemoveAll(filepath.Dir(m.incoming(timestampName))); err != nil {
+		m.o.Logger.Warn("release metadata that waited was not cleared away", slog.Any("cause", err))
+	}
 }
 
 // reload reads what is live when the mirror opens.

@@ -1,6 +1,7 @@
 package releases
 
 import (
+	"bytes"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
@@ -50,26 +51,28 @@ func isFile(role string, version int64, text []byte) error {
 	return nil
 }
 
-// find reads a file that waits, or else one that is live; waits says which.
-func (m *Mirror) find(name string) (text []byte, waits bool, err error) {
-	text, err = os.ReadFile(m.incoming(name))
-	if err == nil {
-		return text, true, nil
-	}
-	if !errors.Is(err, fs.ErrNotExist) {
-		return nil, false, err
+// find reads a file that waits, unless only what is live counts, or else one that is live.
+func (m *Mirror) find(name string, waiting bool) (text []byte, waits bool, err error) {
+	if waiting {
+		text, err = os.ReadFile(m.incoming(name))
+		if err == nil {
+			return text, true, nil
+		}
+		if !errors.Is(err, fs.ErrNotExist) {
+			return nil, false, err
+		}
 	}
 	text, err = os.ReadFile(m.metadata(name))
 	return text, false, err
 }
 
-// roots trusts the roots from the first on, those that wait included.
-func (m *Mirror) roots(now time.Time) (*trustedmetadata.TrustedMetadata, []file, error) {
+// roots trusts the roots from the first on; with waiting, also those that wait for their timestamp.
+func (m *Mirror) roots(now time.Time, waiting bool) (*trustedmetadata.TrustedMetadata, []file, error) {
 	var trusted *trustedmetadata.TrustedMetadata
 	var fresh []file
 	for n := 1; ; n++ {
 		name := strconv.Itoa(n) + ".root.json"
-		text, waits, err := m.find(name)
+		text, waits, err := m.find(name, waiting)
 		if errors.Is(err, fs.ErrNotExist) {
 			if trusted == nil {
 				return nil, nil, fault.New(fault.Conflict, "there is no 1.root.json yet, so nothing can be checked").WithHint("send the roots before the timestamp")
@@ -99,7 +102,7 @@ func (m *Mirror) roots(now time.Time) (*trustedmetadata.TrustedMetadata, []file,
 // verify walks the chain as a machine that knew what is live would: root, timestamp, snapshot, targets,
 // and then that the bytes of every target are here.
 func (m *Mirror) verify(timestamp []byte) (verified, error) {
-	trusted, roots, err := m.roots(m.o.Clock.Now().UTC())
+	trusted, roots, err := m.roots(m.o.Clock.Now().UTC(), true)
 	if err != nil {
 		return verified{}, err
 	}
@@ -107,8 +110,8 @@ func (m *Mirror) verify(timestamp []byte) (verified, error) {
 		return verified{}, fault.New(fault.Invalid, "the root has no consistent snapshots: machines would read mixtures while a release is published").WithField("consistent_snapshot")
 	}
 	// What is live refuses whatever is older. It may be expired, or under keys that the newest root
-	// revoked: then it says nothing, as for a machine.
-	if live, err := os.ReadFile(m.metadata(timestampName)); err == nil {
+	// revoked: then it says nothing, as for a machine. The very same one mends what it leads to.
+	if live, err := os.ReadFile(m.metadata(timestampName)); err == nil && !bytes.Equal(live, timestamp) {
 		_, _ = trusted.UpdateTimestamp(live)
 	}
 	var liveSnapshot []byte
@@ -154,7 +157,7 @@ func rank(name string) int {
 }
 
 func (m *Mirror) member(name string, out *verified) (file, error) {
-	text, waits, err := m.find(name)
+	text, waits, err := m.find(name, true)
 	if errors.Is(err, fs.ErrNotExist) {
 		return file{}, fault.New(fault.Conflict, "%s is not here, and the timestamp leads to it", name).WithHint("send it before the timestamp")
 	}
@@ -179,7 +182,7 @@ func named(meta map[string]*metadata.MetaFiles, role string) string {
 // readLive trusts what is live, also when its time is over: machines refuse it then, and a new one can
 // still be installed.
 func (m *Mirror) readLive(timestamp []byte) (*catalog, error) {
-	trusted, _, err := m.roots(time.Time{})
+	trusted, _, err := m.roots(time.Time{}, false)
 	if err != nil {
 		return nil, err
 	}
