@@ -95,7 +95,7 @@ func (a *API) routes() []route {
 		{"POST", "/api/workers/renew", workers, operation("Extend leases", a.renewTasks)},
 		{"POST", "/api/workers/progress", workers, operation("Report progress", a.taskProgress)},
 		{"POST", "/api/workers/log", workers, operation("Append lines to the journal", a.taskLog)},
-		{"POST", "/api/workers/delta", workers, operation("Send bytes of an output stream", a.taskDelta)},
+		{"POST", "/api/workers/delta", workers, plain("Send bytes of an output stream", a.taskDelta, takes[tasks.DeltaReport](), gives[tasks.DeltaResponse]())},
 		{"POST", "/api/workers/complete", workers.upTo(maxReports), operation("End attempts with results", a.completeTasks)},
 		{"POST", "/api/workers/fail", workers, operation("End an attempt without a result", a.failTask)},
 		{"POST", "/api/workers/unknown", workers, operation("Report an outcome that cannot be proved", a.unknownTask)},
