@@ -153,3 +153,32 @@ func lastLine(text string) string {
 	all := strings.Split(strings.TrimSpace(text), "\n")
 	return strings.TrimPrefix(strings.TrimSpace(all[len(all)-1]), "interlock: ")
 }
+
+// Program is where this app is started from for good: the link that updates move, when it stands in an app
+// folder, else the file itself. An update would leave the file of a version behind.
+func (d Desktop) Program(executable string) string {
+	st, err := os.Stat(executable)
+	if err != nil {
+		return executable
+	}
+	links, _ := filepath.Glob(filepath.Join(globQuote(d.Home), "app*", "current", filepath.Base(executable))) // the pattern is well formed
+	for _, l := range links {
+		if other, err := os.Stat(l); err == nil && os.SameFile(st, other) {
+			return l
+		}
+	}
+	return executable
+}
+
+// Replaced is the test whether another file stands at program than stood there now. One that is gone, as in
+// the middle of a swap or after an uninstall, is no replacement.
+func (d Desktop) Replaced(program string) func() bool {
+	was, err := os.Stat(program)
+	return func() bool {
+		if err != nil {
+			return false
+		}
+		is, gone := os.Stat(program)
+		return gone == nil && !os.SameFile(was, is)
+	}
+}

@@ -38,6 +38,10 @@ type Window interface {
 	Open(p tray.Page) error
 	// News are what the window tells.
 	News() <-chan tray.News
+	// Ended gets a value when a window is gone: why, when it broke.
+	Ended() <-chan error
+	// Shown reports whether there is a window.
+	Shown() bool
 }
 
 // Desktop opens addresses and runs the installed programs.
@@ -46,7 +50,10 @@ type Desktop interface {
 	CheckUpdates(ctx context.Context) error
 }
 
-// App is the running app. All fields but Log and Told are needed.
+// ErrReplaced says that a newer version of the app stands where this one was started.
+var ErrReplaced = errors.New("the app was updated")
+
+// App is the running app. All fields but Log, Told and Replaced are needed.
 type App struct {
 	Bar     Bar
 	Agents  Agents
@@ -55,11 +62,14 @@ type App struct {
 	Told    <-chan string // what later starts of the app say: a page to show
 	Log     *slog.Logger
 
+	Replaced func() bool // whether the app was updated on disk; asked now and then
+
 	wait    sync.WaitGroup
 	done    chan result
 	last    <-chan struct{} // closed when the newest wish was carried out
 	failure string          // what went wrong last, until the next click
 	checks  int             // looks for updates that are under way
+	removed bool
 }
 
 // result is an action that ended.
@@ -88,7 +98,8 @@ func (a *App) Show() {
 	a.Bar.Show(tray.Menu(s, notice), mood, s.Summary())
 }
 
-// Run works until ctx ends or the owner quits, which is nil.
+// Run works until ctx ends or the owner quits, which is nil, or until the app was replaced and no window is
+// in the way.
 func (a *App) Run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	a.done = make(chan result)
@@ -99,6 +110,9 @@ func (a *App) Run(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		case <-a.Agents.Changed():
+			if a.Replaced != nil && !a.Window.Shown() && a.Replaced() {
+				return ErrReplaced
+			}
 		case <-a.Bar.Opened():
 			a.Agents.Eager(looked)
 			continue
@@ -113,16 +127,25 @@ func (a *App) Run(ctx context.Context) error {
 			a.open(tray.ParsePage(page))
 		case news := <-a.Window.News():
 			if news == tray.Uninstalled {
+				a.removed = true
 				return nil
 			}
 			a.Agents.Eager(0)
 			continue
+		case err := <-a.Window.Ended():
+			if err == nil {
+				continue
+			}
+			a.fail("show the window", err)
 		}
 		a.Show()
 	}
 }
 
-// pages are the verbs that only show something.
+// Removed reports whether Run ended because everything was uninstalled. It is asked after Run.
+func (a *App) Removed() bool { return a.removed }
+
+// page is what a verb that only shows something shows.
 func page(act tray.Action) (tray.Page, bool) {
 	switch act.Verb {
 	case tray.ShowWindow:

@@ -1,0 +1,79 @@
+//go:build cgo
+
+package main
+
+import (
+	"context"
+	"time"
+
+	"fyne.io/fyne/v2"
+	"fyne.io/fyne/v2/app"
+
+	"interlock.sh/internal/clock"
+	"interlock.sh/tray"
+	"interlock.sh/tray/agents"
+	"interlock.sh/tray/desktop"
+	"interlock.sh/tray/icon"
+	"interlock.sh/tray/link"
+	"interlock.sh/tray/window"
+)
+
+// while is how long the window looks often: as long as it is open.
+const while = 365 * 24 * time.Hour
+
+// showWindow is the window, until it is closed or the app in the bar is gone.
+func (p *program) showWindow(ctx context.Context, d desktop.Desktop) error {
+	if err := d.Window(); err != nil {
+		return err
+	}
+	a := app.NewWithID("sh.interlock.nightshift")
+	a.Settings().SetTheme(window.Theme())
+	a.SetIcon(fyne.NewStaticResource("nightshift.png", icon.PNG(tray.Idle, 128)))
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	watcher := agents.New(p.home, clock.System)
+	watcher.Eager(while)
+	w := a.NewWindow("Nightshift")
+	removed := false // only touched on the main goroutine
+	tell := link.Tell(p.Out)
+	v := window.New(window.Options{
+		Agents: watcher, Desktop: d, Version: version, Home: string(p.home), Close: w.Close, Do: fyne.Do,
+		Tell: func(n tray.News) {
+			removed = removed || n == tray.Uninstalled
+			tell(n)
+		},
+	})
+	w.SetContent(v.Content())
+	w.SetPadded(false)
+	w.Resize(fyne.NewSize(540, 640))
+	w.SetMaster() // closing it ends this program
+	context.AfterFunc(ctx, func() { fyne.Do(a.Quit) })
+	go func() { _ = watcher.Run(ctx) }()
+	go func() {
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-watcher.Changed():
+				fyne.Do(v.Renew)
+			}
+		}
+	}()
+	go func() {
+		link.Pages(ctx, p.In, func(page tray.Page) {
+			fyne.Do(func() {
+				v.Show(page)
+				w.Show()
+				w.RequestFocus()
+			})
+		})
+		fyne.Do(func() {
+			if !removed { // what became of the uninstall stays to be read
+				a.Quit()
+			}
+		})
+	}()
+	w.ShowAndRun()
+	v.End()
+	return nil
+}
