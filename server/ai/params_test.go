@@ -9,6 +9,25 @@ import (
 	serverai "interlock.sh/server/ai"
 )
 
+// Of several bad parameters it is always the same one that is named, so that a caller who mends it sees
+// the next.
+func TestOfSeveralBadParametersTheFirstIsNamed(t *testing.T) {
+	raw := map[string]json.RawMessage{
+		"messages": json.RawMessage(`[]`), "temperature": json.RawMessage(`9`), "top_p": json.RawMessage(`"x"`), "audio": json.RawMessage(`{}`),
+		"frequency_penalty": json.RawMessage(`7`), "zzz": json.RawMessage(`1`),
+	}
+	for _, want := range []string{"audio", "frequency_penalty", "messages", "temperature", "top_p", "zzz"} {
+		for range 20 {
+			if _, _, err := serverai.ParseChat(raw); err == nil || fault.Of(err).Field != want {
+				t.Fatalf("%v names another than %s", err, want)
+			}
+		}
+		if delete(raw, want); want == "messages" {
+			raw["messages"] = json.RawMessage(`[{"role":"user","content":"hi"}]`)
+		}
+	}
+}
+
 // Every parameter of OpenAI's chat completions, as its Go client 3.99.0 knows them, is passed on, read
 // here, ignored because the answer is right without it, or refused with a way out; none is unheard of.
 func TestEveryParameterOfOpenAI(t *testing.T) {

@@ -265,6 +265,8 @@ func TestAReportIsBounded(t *testing.T) {
 	d.Log = append(d.Log, long)
 	hb.Deployments = []fleet.DeploymentReport{d}
 	hb.Host.CPU, hb.Host.Hostname = long, long
+	hb.Hours = &fleet.Hours{Mode: long, Why: long}
+	hb.Update = &fleet.UpdateReport{State: long, Version: long, Why: long}
 	if _, err := w.machine.Heartbeat(t.Context(), hb); err != nil {
 		t.Fatal(err)
 	}
@@ -276,6 +278,9 @@ func TestAReportIsBounded(t *testing.T) {
 	if len(m.Host.CPU) > 210 || len(m.Host.Hostname) > 210 {
 		t.Errorf("host facts of %d and %d bytes", len(m.Host.CPU), len(m.Host.Hostname))
 	}
+	if h, u := m.Hours, m.Update; len(h.Mode) > 210 || len(h.Why) > 510 || len(u.State) > 210 || len(u.Version) > 210 || len(u.Why) > 510 {
+		t.Errorf("hours of %d and %d bytes, an update of %d, %d and %d", len(h.Mode), len(h.Why), len(u.State), len(u.Version), len(u.Why))
+	}
 	r := m.Deployments[0]
 	if len(m.State.Detail) > 510 || len(m.Warnings) != 20 || len(r.LastError) > 510 || len(r.Log) != 100 || len(r.Log[99]) > 1040 || r.Log[98] != "line" {
 		t.Errorf("kept: detail %d, warnings %d, error %d, log %d of %d", len(m.State.Detail), len(m.Warnings), len(r.LastError), len(r.Log), len(r.Log[99]))
@@ -284,6 +289,47 @@ func TestAReportIsBounded(t *testing.T) {
 		t.Errorf("cut inside a character: %q", m.State.Detail[490:])
 	}
 	w.refused("no instance", w.call("POST", "/api/machine/heartbeat", w.machine.Credential, fleet.Heartbeat{}), fault.Invalid, "instance")
+}
+
+// A change of the owner's hours or of the updater's news is hinted at at once; the same again is not.
+func TestHoursAndUpdatesAreHintedAt(t *testing.T) {
+	w := newWorld(t)
+	beat := func(h *fleet.Hours, u *fleet.UpdateReport) {
+		t.Helper()
+		hb := w.machine.Report(fleet.State{Kind: fleet.StatePaused, Detail: "by owner until 22:00"})
+		hb.Hours, hb.Update = h, u
+		if _, err := w.machine.Heartbeat(t.Context(), hb); err != nil {
+			t.Fatal(err)
+		}
+	}
+	next, later := noon.Add(time.Hour), noon.Add(2*time.Hour)
+	beat(&fleet.Hours{Mode: "night", Next: &next}, nil)
+	events, err := w.mine.Stream(t.Context(), "/api/events", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer events.Close() //nolint:errcheck // read only
+	want := func(kinds ...string) {
+		t.Helper()
+		for left := slices.Clone(kinds); len(left) > 0; {
+			e, err := events.Next()
+			if err != nil {
+				t.Fatal(err)
+			}
+			i := slices.Index(left, e.Event)
+			if i < 0 {
+				t.Fatalf("event %q, wanted %v", e.Event, left)
+			}
+			left = slices.Delete(left, i, i+1)
+		}
+	}
+	beat(&fleet.Hours{Mode: "night", Next: &later}, nil)
+	want("machines", "runs")
+	beat(&fleet.Hours{Mode: "night", Next: &later}, nil)
+	beat(&fleet.Hours{Mode: "night", Next: &later}, &fleet.UpdateReport{State: "staged", Version: "2.0.0"})
+	want("machines")
+	beat(nil, &fleet.UpdateReport{State: "staged", Version: "2.0.0"})
+	want("machines", "runs")
 }
 
 // The version of the desired state grows with everything that changes it, and a machine is woken.

@@ -38,7 +38,7 @@ func (s *Service) Heartbeat(ctx context.Context, id string, hb fleet.Heartbeat) 
 	}
 	var m machine
 	var refused error
-	changed := false
+	changed, hours := false, false
 	err = s.db.Write(ctx, store.LaneTelemetry, func(tx *store.Tx) (err error) {
 		if m, err = byID(tx, tx.Now(), id); err != nil {
 			return err
@@ -61,8 +61,8 @@ func (s *Service) Heartbeat(ctx context.Context, id string, hb fleet.Heartbeat) 
 		old := m.report
 		before := m.State
 		m.report, m.LastSeen = hb, &now
-		changed = m.state(now) != before || !reflect.DeepEqual(old.Deployments, hb.Deployments) ||
-			!reflect.DeepEqual(old.Hours, hb.Hours) || !reflect.DeepEqual(old.Update, hb.Update)
+		hours = !reflect.DeepEqual(old.Hours, hb.Hours)
+		changed = m.state(now) != before || !reflect.DeepEqual(old.Deployments, hb.Deployments) || hours || !reflect.DeepEqual(old.Update, hb.Update)
 		return sample(tx, id, hb, now)
 	})
 	if err != nil {
@@ -70,6 +70,9 @@ func (s *Service) Heartbeat(ctx context.Context, id string, hb fleet.Heartbeat) 
 	}
 	if changed || refused != nil {
 		s.hints.Publish(hints.Machines(m.Project))
+	}
+	if hours { // what waiting runs say of themselves
+		s.hints.Publish(hints.Runs(m.Project))
 	}
 	if refused != nil {
 		return fleet.HeartbeatResponse{}, refused
