@@ -8,7 +8,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"interlock.sh/agent"
 	"interlock.sh/agent/enrollment"
 	"interlock.sh/fault"
 	"interlock.sh/installer/service"
@@ -55,7 +54,8 @@ func (a *app) installService(ctx context.Context, e enrollment.Enrollment, dry b
 		}
 	}
 	spec := workerSpec(e, place.app)
-	plan, err := host.Plan(ctx, service.NewRequest(service.Install, string(e.Home), spec, service.Spec{Kind: service.Updater, App: place.app}))
+	q := service.NewRequest(service.Install, string(e.Home), spec, service.Spec{Kind: service.Updater, App: place.app})
+	plan, err := host.Plan(ctx, q)
 	if err != nil {
 		return err
 	}
@@ -64,13 +64,12 @@ func (a *app) installService(ctx context.Context, e enrollment.Enrollment, dry b
 		a.say("nothing was changed")
 		return nil
 	}
-	earlier, _ := agent.Running(e)
 	if plan.NeedsRoot() {
-		if err := a.asRoot(ctx, host, service.NewRequest(service.Install, string(e.Home), spec, service.Spec{Kind: service.Updater, App: place.app})); err != nil {
+		if err := a.asRoot(ctx, host, q); err != nil {
 			return err
 		}
 	}
-	return a.settle(ctx, host, e, spec, earlier.PID, plan.Changed(spec))
+	return a.settle(ctx, host, e, spec, plan.Changed(spec))
 }
 
 // workerSpec names the service of an enrollment.
@@ -155,13 +154,15 @@ func (a *app) serviceRestartCmd() *cobra.Command {
 			return fault.New(fault.NotFound, "no service runs group %s, role %s on this machine", e.Group, e.Role).
 				WithHint("interlock agent service install")
 		}
-		earlier, runs := agent.Running(e)
-		if runs { // the same user may end it, and the service manager starts it again
-			if err := agent.StopDetached(cmd.Context(), e); err != nil {
-				return err
-			}
+		states, err := host.States(cmd.Context(), spec.Name())
+		if err != nil {
+			return err
 		}
-		return a.awaitService(cmd.Context(), host, e, spec, earlier.PID)
+		if states[0].Pid == 0 {
+			return fault.New(fault.Unavailable, "service %s does not run: %s", spec.Name(), states[0].Words).
+				WithHint("interlock agent service install starts it")
+		}
+		return a.startAnew(cmd.Context(), host, e, spec, states[0].Pid)
 	}
 	return cmd
 }

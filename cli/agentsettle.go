@@ -2,61 +2,89 @@ package cli
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"syscall"
 	"time"
 
 	"interlock.sh/agent"
 	"interlock.sh/agent/enrollment"
+	"interlock.sh/agent/localapi"
 	"interlock.sh/fault"
 	"interlock.sh/installer/service"
 )
 
 const (
 	answerWithin = 30 * time.Second // a service's agent opens its socket at once
+	endWithin    = 4 * time.Minute  // an agent that is told to end finishes its work first
 	askEvery     = 200 * time.Millisecond
 )
 
-// settle brings the running agent to what was installed: one that was started by hand makes way, one that
-// runs under an older definition or is of another version ends and is started again. It returns when the
-// service's agent answers.
-func (a *app) settle(ctx context.Context, host *service.Host, e enrollment.Enrollment, spec service.Spec, earlier int, changed bool) error {
+// settle brings the running agent to what was installed: one that was started by hand makes way, one under
+// an older definition ends and is started anew, one of another version goes on as this one. It returns when
+// the service's agent answers.
+func (a *app) settle(ctx context.Context, host *service.Host, e enrollment.Enrollment, spec service.Spec, changed bool) error {
 	states, err := host.States(ctx, spec.Name())
 	if err != nil {
 		return err
 	}
-	if now, runs := agent.Running(e); runs && now.PID == earlier {
-		st := statusOf(ctx, e)
-		switch {
-		case states[0].Pid != earlier:
-			a.note("the agent that was started by hand finishes its work, then the service takes its place")
-		case changed || st.Version != "" && st.Version != Version || st.Machine != e.Machine:
-			a.note("the service's agent finishes its work and starts anew")
-		default:
-			a.say("the service of group %s, role %s runs (pid %d): %s", clean(e.GroupName), e.Role, st.Pid, clean(st.Words))
-			return nil
-		}
+	st, pid := statusOf(ctx, e), states[0].Pid
+	switch byHand, runs := agent.Running(e); {
+	case runs && byHand.PID != pid && st.Pid == byHand.PID:
+		a.note("the agent that was started by hand finishes its work, then the service takes its place")
 		if err := agent.StopDetached(ctx, e); err != nil {
 			return err
 		}
+	case pid > 0 && st.Pid == pid && changed:
+		a.note("the service's agent finishes its work and starts anew")
+		return a.startAnew(ctx, host, e, spec, pid)
+	case pid > 0 && st.Pid == pid && st.Version != Version:
+		return a.becomeThis(ctx, host, e, spec, st)
 	}
-	return a.awaitService(ctx, host, e, spec, earlier)
+	return a.awaitService(ctx, host, e, spec, answerWithin, func(st localapi.Status, s service.State) bool { return st.Pid == s.Pid })
 }
 
-// awaitService returns when an agent answers that the service manager started, another than the one before.
-func (a *app) awaitService(ctx context.Context, host *service.Host, e enrollment.Enrollment, spec service.Spec, earlier int) error {
-	end := a.clock.Now().Add(answerWithin)
+// becomeThis has a running agent of another version go on as the current program, with its models loaded.
+func (a *app) becomeThis(ctx context.Context, host *service.Host, e enrollment.Enrollment, spec service.Spec, st localapi.Status) error {
+	socket, err := e.Home.Socket(e.Group, e.Role)
+	if err != nil {
+		return err
+	}
+	a.note("the agent that runs is of version %s: it finishes its work, then goes on as version %s", clean(st.Version), Version)
+	switch err := localapi.Dial(socket).Restart(ctx, 0); {
+	case errors.Is(err, fault.NotFound) || errors.Is(err, fault.WrongMethod): // it is too old to know how
+		return a.startAnew(ctx, host, e, spec, st.Pid)
+	case err != nil:
+		return err
+	}
+	return a.awaitService(ctx, host, e, spec, endWithin, func(st localapi.Status, _ service.State) bool { return st.Version == Version })
+}
+
+// startAnew ends the service's process, which its own user may, and the service manager starts it again.
+func (a *app) startAnew(ctx context.Context, host *service.Host, e enrollment.Enrollment, spec service.Spec, pid int) error {
+	if err := syscall.Kill(pid, syscall.SIGTERM); err != nil && !errors.Is(err, syscall.ESRCH) {
+		return fmt.Errorf("end the service's agent: %w", err)
+	}
+	return a.awaitService(ctx, host, e, spec, endWithin, func(st localapi.Status, s service.State) bool { return st.Pid == s.Pid && st.Pid != pid })
+}
+
+// awaitService asks until the service's agent answers as it should.
+func (a *app) awaitService(ctx context.Context, host *service.Host, e enrollment.Enrollment, spec service.Spec, within time.Duration,
+	good func(localapi.Status, service.State) bool,
+) error {
+	end := a.clock.Now().Add(within)
 	for {
 		states, err := host.States(ctx, spec.Name())
 		if err != nil {
 			return err
 		}
-		st := statusOf(ctx, e)
-		if st.Pid > 0 && st.Pid != earlier && st.Pid == states[0].Pid {
+		if st := statusOf(ctx, e); st.Pid > 0 && good(st, states[0]) {
 			a.say("the service of group %s, role %s runs (pid %d): %s", clean(e.GroupName), e.Role, st.Pid, clean(st.Words))
 			return nil
 		}
 		if !a.clock.Now().Before(end) {
-			return fault.New(fault.Unavailable, "service %s is installed, but its agent does not answer within %v: %s", spec.Name(), answerWithin, states[0].Words).
-				WithHint("it is tried again by itself; its log: %s", agent.LogPath(e))
+			return fault.New(fault.Unavailable, "service %s is installed (%s), but its agent does not answer as it should within %v", spec.Name(), states[0].Words, within).
+				WithHint("the service manager tries again by itself; the log: %s", agent.LogPath(e))
 		}
 		select {
 		case <-ctx.Done():

@@ -144,7 +144,8 @@ func TestUnitsAreHardened(t *testing.T) {
 
 // What would keep a model server from its accelerator, its compiler or its files is not in its unit.
 // ProtectClock is on the list because it grants the clock's device, and a unit that grants one device
-// refuses all others.
+// refuses all others; ProtectProc because it mounts a fresh /proc, under which the memory that a container
+// was given, and with it every promise of memory, reads as the whole computer's.
 func TestAcceleratorsAreReachable(t *testing.T) {
 	for _, name := range []string{"client", "trainer", "task-worker"} {
 		u := everyUnit()[name]
@@ -153,7 +154,7 @@ func TestAcceleratorsAreReachable(t *testing.T) {
 			t.Fatal(err)
 		}
 		text := files[u.Name+".service"]
-		for _, key := range []string{"PrivateDevices", "DevicePolicy", "DeviceAllow", "ProtectClock", "MemoryDenyWriteExecute", "PrivateUsers", "ProcSubset", "PrivateTmp"} {
+		for _, key := range []string{"PrivateDevices", "DevicePolicy", "DeviceAllow", "ProtectClock", "MemoryDenyWriteExecute", "PrivateUsers", "ProcSubset", "ProtectProc", "PrivateTmp"} {
 			if strings.Contains(text, key) {
 				t.Errorf("%s has %s", name, key)
 			}

@@ -53,6 +53,8 @@ func (m Machine) All() (List, error) {
 			l.Goes = append(l.Goes, Item{path, "programs and what they trust"})
 		case name == "run":
 			l.Goes = append(l.Goes, Item{path, "sockets"})
+		case name == "enroll.lock":
+			l.Goes = append(l.Goes, Item{path, "lock of an enrollment"})
 		case strings.HasPrefix(name, "ledger.json"):
 			l.Goes = append(l.Goes, Item{path, "memory promised to model servers"})
 		case name == "cache":

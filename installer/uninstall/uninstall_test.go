@@ -65,7 +65,7 @@ func tree(t *testing.T, root string) []string {
 
 var whole = []string{
 	".nightshift/app/1.0.0/interlock", ".nightshift/app/1.0.0/nightshift", ".nightshift/app/current→1.0.0", ".nightshift/app/trust/root.json",
-	".nightshift/app-0123abcd/2.0.0/interlock", ".nightshift/run/0a1b2c", ".nightshift/ledger.json", ".nightshift/ledger.json.lock",
+	".nightshift/app-0123abcd/2.0.0/interlock", ".nightshift/run/0a1b2c", ".nightshift/ledger.json", ".nightshift/ledger.json.lock", ".nightshift/enroll.lock",
 	".nightshift/groups/small-abc123/group.json", ".nightshift/groups/small-abc123/roles/client/worker.env",
 	".nightshift/groups/small-abc123/roles/trainer/worker.env", ".nightshift/groups/small-abc123/versions/d1/tiny.gguf→../../../../cache/blobs/ab",
 	".nightshift/cache/blobs/ab", "tmp/nightshift-1000/0a1b2c", ".config/autostart/sh.interlock.nightshift.desktop",
