@@ -89,6 +89,9 @@ func (c *Client) decode(ctx context.Context, resp *http.Response, out any) error
 	if resp.StatusCode == http.StatusNoContent || resp.Request.Method == http.MethodHead {
 		return nil
 	}
+	if isHTML(resp.Header) { // also where nothing is expected: a report that a portal swallowed was not taken
+		return interposed(resp, c.base)
+	}
 	if out == nil {
 		// Drained, so that the connection is used again.
 		_, _ = io.Copy(io.Discard, io.LimitReader(resp.Body, maxErrorBody))

@@ -23,6 +23,12 @@
 // the control plane takes it unless another attempt began. STALE_ATTEMPT, once answered, silences the
 // attempt: nothing more of it is reported.
 //
+// # Handing back
+//
+// HandBack gives up what is in hand because the machine is wanted for something else: every attempt ends
+// with a report, so that what may repeat is queued again at once, without counting, and what must not ends
+// with an unknown outcome. An attempt whose handler never began says so and may run again in any case.
+//
 // # Ends
 //
 // How an attempt ended is written to the spool first, then sent, and removed from the spool when the
