@@ -9,12 +9,14 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
 	"interlock.sh/agent/localapi"
 	"interlock.sh/fault"
 	"interlock.sh/fleet"
+	"interlock.sh/fleet/schedule"
 )
 
 // stub is an agent that remembers what it was asked.
@@ -24,6 +26,10 @@ type stub struct {
 	deep    bool
 	logsOf  string
 	logsNum int
+	hours   schedule.Availability
+	pause   time.Duration
+	asked   bool // for hours or a pause
+	within  time.Duration
 }
 
 func (s *stub) Status(context.Context) localapi.Status {
