@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"os"
 	"path/filepath"
 	"sync"
@@ -48,6 +49,7 @@ type Options struct {
 	Hangup     <-chan os.Signal // each is a Restart; may be nil
 
 	FreeDisk func(dir string) (int64, error) // bytes that a folder's disk has left; nil asks the system
+	Outside  func() ([]net.IP, error)        // where others reach this machine; nil asks the system
 
 	LeaveGrace time.Duration                                          // for work in hand when the machine is to be free; 0 is the role's setting
 	Zone       func() hostfacts.Zone                                  // the machine's time zone; nil asks the system

@@ -160,7 +160,7 @@ func TestDoctor(t *testing.T) {
 	bad("file "+file.Name, func() { remove(t, path) }, false, "not on this machine yet", "fetched when")
 	bad("control plane", func() {
 		r.road.refuse("/api/machine/self", fault.New(fault.Revoked, "the credential was revoked").WithHint("enroll anew"))
-	}, false, "revoked", "enroll anew")
+	}, false, "revoked", "install line with a fresh key")
 	bad("control plane", r.road.block, false, "", "")
 	bad("model tiny", func() {
 		if err := r.agent.SetOwner(fleet.Draining); err != nil {

@@ -10,7 +10,6 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -361,50 +360,4 @@ func (a *app) agentLogsCmd() *cobra.Command {
 		return nil
 	}
 	return cmd
-}
-
-func (a *app) agentDoctorCmd() *cobra.Command {
-	cmd := &cobra.Command{Use: "doctor", Short: "Check this machine: credential, control plane, clock, disk, model server, files", Args: cobra.NoArgs}
-	en, asJSON := enrolledFlags(cmd), jsonFlag(cmd)
-	deep := cmd.Flags().Bool("deep", false, "read every model file whole and compare its SHA-256")
-	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		door, e, err := en.door()
-		if err != nil {
-			return err
-		}
-		checks, err := door.Doctor(cmd.Context(), *deep)
-		if err != nil {
-			checks = append(agent.Doctor(cmd.Context(), e, Version), failedCheck("agent", err))
-		}
-		return a.showChecks(checks, *asJSON)
-	}
-	return cmd
-}
-
-// showChecks prints what a doctor found; the exit code is 1 when anything is wrong.
-func (a *app) showChecks(checks []localapi.Check, asJSON bool) error {
-	if asJSON {
-		if err := a.printJSON(map[string]any{"checks": some(checks)}); err != nil {
-			return err
-		}
-	} else {
-		a.checkTable(checks)
-	}
-	if slices.ContainsFunc(checks, func(c localapi.Check) bool { return !c.OK }) {
-		return &exit{ExitError}
-	}
-	return nil
-}
-
-func (a *app) checkTable(checks []localapi.Check) {
-	for _, c := range checks {
-		mark := "ok  "
-		if !c.OK {
-			mark = "FAIL"
-		}
-		a.say("%s  %-20s  %s", mark, clean(c.Name), clean(c.Detail))
-		if c.Fix != "" {
-			a.say("      %-20s  → %s", "", clean(c.Fix))
-		}
-	}
 }

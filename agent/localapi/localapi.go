@@ -54,7 +54,8 @@ type Check struct {
 	Name   string `json:"name"`
 	OK     bool   `json:"ok"`
 	Detail string `json:"detail"`
-	Fix    string `json:"fix,omitempty" doc:"what to do, when it is not ok"`
+	Warn   bool   `json:"warn,omitempty" doc:"ok, and could be better"`
+	Fix    string `json:"fix,omitempty" doc:"what to do, when it is not ok or a warning"`
 }
 
 // Logs are the newest lines of a deployment's model server, or of the agent itself.
