@@ -32,14 +32,15 @@ type attempt struct {
 	chatter *chatter
 	ending  atomic.Bool // its end is being reported
 
-	abandoned sync.Once // guards desert
+	abandoned sync.Once     // guards desert
+	gone      chan struct{} // closes when nothing of it is left to do
 }
 
 // newAttempt readies an attempt. The caller holds mu.
 func (w *Worker) newAttempt(p *pool, a tasks.Attempt) *attempt {
 	at := &attempt{
 		Attempt: a, w: w, pool: p, handler: w.handlers[handlerKey{a.Type, a.SchemaVersion}],
-		lease: leaseFrom(w.clock.Now(), a.LeaseMs), desert: make(chan struct{}),
+		lease: leaseFrom(w.clock.Now(), a.LeaseMs), desert: make(chan struct{}), gone: make(chan struct{}),
 	}
 	at.alive, at.hush = context.WithCancelCause(w.life)
 	at.ctx, at.stop = context.WithCancelCause(at.alive)
@@ -97,10 +98,7 @@ func (at *attempt) forget() {
 	defer at.w.mu.Unlock()
 	delete(at.w.held, at.AttemptID)
 	at.w.move()
-	if len(at.w.held) == 0 && at.w.empty != nil {
-		close(at.w.empty)
-		at.w.empty = nil
-	}
+	close(at.gone)
 }
 
 // call runs the handler, whatever it does.

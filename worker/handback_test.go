@@ -46,6 +46,7 @@ func TestHandBackGivesUpWhatIsInHandAndTheWorkerGoesOn(t *testing.T) {
 			p.add("default", 1)
 			<-running
 			handed := make(chan error, 1)
+			w.Drain()
 			go func() { handed <- w.HandBack(t.Context(), hoursEnded) }()
 			if !c.deaf {
 				if err := <-running; !errors.Is(err, worker.ErrStopping) || err.Error() != hoursEnded {
@@ -104,8 +105,27 @@ func TestHandBackOfNothing(t *testing.T) {
 	if err := w.HandBack(t.Context(), hoursEnded); err != nil {
 		t.Fatal(err)
 	}
-	if !w.Stats().Draining {
-		t.Error("it claims on")
+}
+
+// A Resume that comes in between is not undone: the attempt goes back, and the worker claims on.
+func TestHandBackOfAWorkerThatClaims(t *testing.T) {
+	p := newFake(t)
+	running := make(chan error, 4)
+	w, _ := p.run(worker.Options{}, tasks.Pure, holding(running, false, nil))
+	p.add("default", 1)
+	<-running
+	w.Drain()
+	w.Resume()
+	if err := w.HandBack(t.Context(), hoursEnded); err != nil {
+		t.Fatal(err)
+	}
+	<-running // its context ended
+	p.add("default", 1)
+	if err := <-running; err != nil {
+		t.Fatal(err)
+	}
+	if s := w.Stats(); s.Draining || s.Returned != 1 || s.Held != 1 {
+		t.Errorf("stats %+v", s)
 	}
 }
 
@@ -133,6 +153,7 @@ func TestHandBackOfWhatAClaimUnderWayBrings(t *testing.T) {
 		return nil, nil
 	})
 	<-asked
+	w.Drain()
 	if err := w.HandBack(t.Context(), hoursEnded); err != nil {
 		t.Fatal(err)
 	}

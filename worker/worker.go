@@ -82,7 +82,6 @@ type Worker struct {
 	drain    bool
 	stopping bool
 	quiet    chan struct{} // of who waits; closes when no handler runs any more
-	empty    chan struct{} // of who waits; closes when nothing is held any more
 	given    *givenBack    // set from HandBack to Resume: why what is claimed goes back
 	out      int           // claims that are not answered yet
 	moved    chan struct{} // of who waits in Settle; closes when a claim or an attempt ended
