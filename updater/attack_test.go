@@ -59,6 +59,7 @@ func (r *rig) through(change func(path string, w http.ResponseWriter, req *http.
 }
 
 func TestAttackFreeze(t *testing.T) {
+	t.Parallel()
 	r := attacked(t)
 	frozen := r.repo.Files()
 	r.release("1.2.0", "good")
@@ -72,6 +73,7 @@ func TestAttackFreeze(t *testing.T) {
 }
 
 func TestAttackRollback(t *testing.T) {
+	t.Parallel()
 	stolen := func(r *rig, roles ...string) { // the keys of these roles sign what the thief wants
 		for _, role := range roles {
 			r.repo.PublishAsIs(role)
@@ -94,11 +96,13 @@ func TestAttackRollback(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			r := attacked(t)
 			attack(r)
 			r.refused("offers older metadata than this machine has seen")
 		})
 		t.Run(name+" after the copies were lost", func(t *testing.T) {
+			t.Parallel()
 			r := attacked(t)
 			r.repo.Publish()
 			r.run() // so that the highest are above the first ones in any case
@@ -119,8 +123,10 @@ func TestAttackRollback(t *testing.T) {
 
 // Parts of two valid sets make no set.
 func TestAttackMixAndMatch(t *testing.T) {
+	t.Parallel()
 	for _, old := range []string{"snapshot.json", "targets.json"} {
 		t.Run(old, func(t *testing.T) {
+			t.Parallel()
 			r := attacked(t)
 			before := r.repo.Files()
 			r.release("1.2.0", "good")
@@ -148,11 +154,13 @@ func forever(w http.ResponseWriter, taken *atomic.Int64) {
 }
 
 func TestAttackEndlessData(t *testing.T) {
+	t.Parallel()
 	for path, limit := range map[string]int64{
 		"metadata/2.root.json": maxRoot, "metadata/timestamp.json": maxTimestamp, "metadata/3.snapshot.json": maxSnapshot,
 		"metadata/3.targets.json": maxTargets, "targets/": 64 << 10,
 	} {
 		t.Run(path, func(t *testing.T) {
+			t.Parallel()
 			r := attacked(t)
 			r.release("1.2.0", "good")
 			var taken atomic.Int64
@@ -179,6 +187,7 @@ func TestAttackEndlessData(t *testing.T) {
 }
 
 func TestAttackWrongFile(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct{ body, words string }{
 		"other bytes": {"1.2.0 evil", "has SHA-256"},
 		"shorter":     {"1.2.0 goo", "sent 9 bytes of interlock/1.2.0/interlock-linux-amd64; 10 were signed"},
@@ -186,6 +195,7 @@ func TestAttackWrongFile(t *testing.T) {
 		"nothing":     {"", "sent 0 bytes"},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			r := attacked(t)
 			r.release("1.2.0", "good")
 			honest := r.Origins
@@ -206,7 +216,9 @@ func TestAttackWrongFile(t *testing.T) {
 // Release keys are a threshold of two: one stolen key signs nothing, and the keys of timestamp and
 // snapshot sign no program.
 func TestAttackStolenKey(t *testing.T) {
+	t.Parallel()
 	t.Run("one of two", func(t *testing.T) {
+		t.Parallel()
 		r := attacked(t)
 		a, b := tufrepo.NewKey(t), tufrepo.NewKey(t)
 		r.repo.SetKeys(tufrepo.Targets, 2, a, b)
@@ -217,6 +229,7 @@ func TestAttackStolenKey(t *testing.T) {
 		r.refused("not signed by the keys that this machine trusts")
 	})
 	t.Run("the same twice", func(t *testing.T) {
+		t.Parallel()
 		r := attacked(t)
 		a, b := tufrepo.NewKey(t), tufrepo.NewKey(t)
 		r.repo.SetKeys(tufrepo.Targets, 2, a, b)
@@ -227,6 +240,7 @@ func TestAttackStolenKey(t *testing.T) {
 		r.refused("no release metadata")
 	})
 	t.Run("timestamp and snapshot", func(t *testing.T) {
+		t.Parallel()
 		r := attacked(t)
 		r.repo.SignWith(tufrepo.Targets, append(r.repo.Keys(tufrepo.Timestamp), r.repo.Keys(tufrepo.Snapshot)...)...)
 		r.release("1.2.0", "evil")
@@ -236,6 +250,7 @@ func TestAttackStolenKey(t *testing.T) {
 
 // A thief pushes the number of the timestamp up, so that honest ones look old. New keys are the way out.
 func TestAttackFastForward(t *testing.T) {
+	t.Parallel()
 	r := attacked(t)
 	r.repo.Timestamp.Signed.Version = 1 << 40
 	r.repo.PublishAsIs(tufrepo.Timestamp)
@@ -250,9 +265,11 @@ func TestAttackFastForward(t *testing.T) {
 
 // A mirror that trickles is left, for metadata and for programs; another one serves.
 func TestAttackSlowRetrieval(t *testing.T) {
+	t.Parallel()
 	for _, path := range []string{"metadata/timestamp.json", "metadata/3.targets.json", "targets/"} {
 		for _, how := range []string{"no answer", "a byte"} {
 			t.Run(path+" "+how, func(t *testing.T) {
+				t.Parallel()
 				r := attacked(t)
 				r.release("1.2.0", "good")
 				honest := r.Origins[0]
@@ -285,6 +302,7 @@ func TestAttackSlowRetrieval(t *testing.T) {
 
 // An attacker who holds the server and keys of his own.
 func TestAttackArbitraryInstall(t *testing.T) {
+	t.Parallel()
 	evil := func(t *testing.T) *tufrepo.Repo {
 		e := tufrepo.New(t, born)
 		e.Add(build.Target{Program: build.Interlock, Version: "9.9.9", OS: "linux", Arch: "amd64", Channels: map[string]int{build.Stable: 100}}, []byte("9.9.9 evil"))
@@ -292,12 +310,14 @@ func TestAttackArbitraryInstall(t *testing.T) {
 		return e
 	}
 	t.Run("his own repository", func(t *testing.T) {
+		t.Parallel()
 		r := attacked(t)
 		e := evil(t)
 		r.through(func(_ string, w http.ResponseWriter, req *http.Request) bool { e.ServeHTTP(w, req); return true })
 		r.refused("not signed by the keys that this machine trusts")
 	})
 	t.Run("his own root after ours", func(t *testing.T) {
+		t.Parallel()
 		r := attacked(t)
 		e := evil(t)
 		e.Publish(tufrepo.Root) // 2.root.json
@@ -307,6 +327,7 @@ func TestAttackArbitraryInstall(t *testing.T) {
 }
 
 func TestAttackWrongRootChain(t *testing.T) {
+	t.Parallel()
 	for name, attack := range map[string]func(r *rig){
 		"not signed by the old keys": func(r *rig) {
 			r.repo.SetKeys(tufrepo.Root, 1, tufrepo.NewKey(r.t))
@@ -324,6 +345,7 @@ func TestAttackWrongRootChain(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			r := attacked(t)
 			attack(r)
 			n := r.run()
@@ -337,6 +359,7 @@ func TestAttackWrongRootChain(t *testing.T) {
 
 // Expired metadata of any role, the root's too, stops updating and nothing else.
 func TestAttackExpired(t *testing.T) {
+	t.Parallel()
 	past := born.Add(-time.Hour)
 	for role, expire := range map[string]func(r *rig){
 		tufrepo.Root: func(r *rig) {
@@ -348,6 +371,7 @@ func TestAttackExpired(t *testing.T) {
 		tufrepo.Targets:   func(r *rig) { r.repo.Targets.Signed.Expires = past },
 	} {
 		t.Run(role, func(t *testing.T) {
+			t.Parallel()
 			r := attacked(t)
 			expire(r)
 			r.release("1.2.0", "good")
@@ -361,8 +385,10 @@ func TestAttackExpired(t *testing.T) {
 }
 
 func TestAttackUnsigned(t *testing.T) {
+	t.Parallel()
 	for _, role := range []string{tufrepo.Root, tufrepo.Timestamp, tufrepo.Snapshot, tufrepo.Targets} {
 		t.Run(role, func(t *testing.T) {
+			t.Parallel()
 			r := attacked(t)
 			r.repo.SignWith(role)
 			if role == tufrepo.Root {
@@ -376,6 +402,7 @@ func TestAttackUnsigned(t *testing.T) {
 
 // Bytes that make the library stumble, and what a login page of a network answers.
 func TestAttackNonsense(t *testing.T) {
+	t.Parallel()
 	for name, body := range map[string]string{
 		"a login page":   "<html>Welcome to the hotel</html>",
 		"nothing":        "",
@@ -386,6 +413,7 @@ func TestAttackNonsense(t *testing.T) {
 	} {
 		for _, path := range []string{"metadata/2.root.json", "metadata/timestamp.json", "metadata/3.snapshot.json", "metadata/3.targets.json"} {
 			t.Run(name+" as "+path, func(t *testing.T) {
+				t.Parallel()
 				r := attacked(t)
 				r.release("1.2.0", "good")
 				r.through(func(at string, w http.ResponseWriter, _ *http.Request) bool {
@@ -403,6 +431,7 @@ func TestAttackNonsense(t *testing.T) {
 
 // Targets that no machine may take are passed over, also when they are signed.
 func TestBadTargetsArePassedOver(t *testing.T) {
+	t.Parallel()
 	description := func(b build.Target) []byte {
 		return []byte(`{"program":"` + b.Program + `","version":"` + b.Version + `","os":"` + b.OS + `","arch":"` + b.Arch + `","channels":{"stable":100}}`)
 	}
@@ -418,6 +447,7 @@ func TestBadTargetsArePassedOver(t *testing.T) {
 		"a percentage beyond 100": {"interlock/9.0.0/interlock-linux-amd64", strings.Replace(string(description(good)), "100", "101", 1)},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			r := attacked(t)
 			var custom []byte
 			if c.custom != "" {
@@ -429,6 +459,7 @@ func TestBadTargetsArePassedOver(t *testing.T) {
 		})
 	}
 	t.Run("too large", func(t *testing.T) {
+		t.Parallel()
 		r := attacked(t)
 		b := good
 		b.Channels = map[string]int{build.Stable: 100}
@@ -441,6 +472,7 @@ func TestBadTargetsArePassedOver(t *testing.T) {
 
 // A clock that is wrong makes all metadata look expired: it is named as what it is.
 func TestAWrongClockIsNamed(t *testing.T) {
+	t.Parallel()
 	r := attacked(t)
 	ahead := &leap{now: time.Now().Add(20 * 365 * 24 * time.Hour)}
 	c, err := client.New(client.Options{BaseURL: r.server.URL, Clock: ahead})

@@ -25,8 +25,10 @@ func fleetOf(t *testing.T, r *rig, mirrors ...http.Handler) {
 
 // Two origins, one at N and one at N−1, in either order: the machine goes to N and never down.
 func TestTwoOriginsOfferNAndNMinusOne(t *testing.T) {
+	t.Parallel()
 	for _, order := range []string{"old first", "new first"} {
 		t.Run(order, func(t *testing.T) {
+			t.Parallel()
 			r := newRig(t)
 			r.release("1.1.0", "good")
 			old := tufrepo.Copy(r.repo.Files())
@@ -57,6 +59,7 @@ func TestTwoOriginsOfferNAndNMinusOne(t *testing.T) {
 
 // A mirror that fails, in any way, neither stops the others nor spoils what they say.
 func TestOneBadMirrorStopsNobody(t *testing.T) {
+	t.Parallel()
 	other := func(t *testing.T, _ *rig) http.Handler { return tufrepo.New(t, born) }
 	status := func(code int) func(*testing.T, *rig) http.Handler {
 		return func(*testing.T, *rig) http.Handler {
@@ -103,6 +106,7 @@ func TestOneBadMirrorStopsNobody(t *testing.T) {
 		for _, first := range []bool{true, false} {
 			where := map[bool]string{true: "first", false: "last"}[first]
 			t.Run(name+", "+where, func(t *testing.T) {
+				t.Parallel()
 				r := newRig(t)
 				must(t, os.MkdirAll(filepath.Join(r.app, "trust"), 0o700))
 				must(t, os.WriteFile(filepath.Join(r.app, "trust", "root.json"), r.repo.File("metadata/1.root.json"), 0o600))
@@ -129,6 +133,7 @@ func TestOneBadMirrorStopsNobody(t *testing.T) {
 
 // A control plane that is away is no news for a day.
 func TestAControlPlaneThatIsAway(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	r.release("1.1.0", "good")
 	r.want(r.run(), Current, "1.1.0")
@@ -145,6 +150,7 @@ func TestAControlPlaneThatIsAway(t *testing.T) {
 }
 
 func TestNoReleasesAndNoOrigin(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	fleetOf(t, r, http.NotFoundHandler())
 	n := r.run()
@@ -156,6 +162,7 @@ func TestNoReleasesAndNoOrigin(t *testing.T) {
 }
 
 func TestPinTrustsTheFirstRootOnly(t *testing.T) {
+	t.Parallel()
 	app := filepath.Join(t.TempDir(), "app")
 	a, b := tufrepo.New(t, born), tufrepo.New(t, born)
 	first, err := Pin(t.Context(), app, origin(t, a.Serve()))
@@ -176,6 +183,7 @@ func TestPinTrustsTheFirstRootOnly(t *testing.T) {
 }
 
 func TestFolderOfAnOrigin(t *testing.T) {
+	t.Parallel()
 	home := t.TempDir()
 	common := filepath.Join(home, "app")
 	a, b := tufrepo.New(t, born), tufrepo.New(t, born)
@@ -215,6 +223,7 @@ func TestFolderOfAnOrigin(t *testing.T) {
 
 // Programs beside the main one move along, each at its own newest version, and are refreshed by themselves.
 func TestProgramsBesideMoveAlong(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	must(t, os.WriteFile(filepath.Join(r.app, "1.0.0", build.Nightshift), []byte("night old"), 0o755))
 	must(t, os.WriteFile(filepath.Join(r.app, "1.0.0", build.TUI), []byte("tui unsigned"), 0o755))
@@ -243,6 +252,7 @@ func TestProgramsBesideMoveAlong(t *testing.T) {
 }
 
 func TestCanaryByLot(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	r.release("1.1.0", "good", func(b *build.Target) { b.Channels = map[string]int{build.Canary: 100} })
 	stable, canary := build.Stable, build.Canary
@@ -263,6 +273,7 @@ func TestCanaryByLot(t *testing.T) {
 }
 
 func TestSelfUpdate(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	dir := t.TempDir()
 	path := filepath.Join(dir, "interlock")

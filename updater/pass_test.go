@@ -15,6 +15,7 @@ import (
 )
 
 func TestAGoodReleaseTakesOver(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	r.want(r.run(), Current, "1.0.0")
 	r.release("1.1.0", "good")
@@ -42,6 +43,7 @@ func TestAGoodReleaseTakesOver(t *testing.T) {
 
 // Each kind of broken release is reverted once, told, and never taken again; the next good one is.
 func TestABrokenReleaseIsRevertedOnce(t *testing.T) {
+	t.Parallel()
 	for behaviour, why := range map[string]string{
 		"dead":     "does not answer: connection refused",
 		"hung":     "does not answer: context deadline exceeded",
@@ -51,6 +53,7 @@ func TestABrokenReleaseIsRevertedOnce(t *testing.T) {
 		"impostor": "runs version 0.0.1",
 	} {
 		t.Run(behaviour, func(t *testing.T) {
+			t.Parallel()
 			r := newRig(t)
 			r.serve("den.trainer", func(s *running) { s.Children = nil })
 			r.release("1.1.0", behaviour)
@@ -79,6 +82,7 @@ func TestABrokenReleaseIsRevertedOnce(t *testing.T) {
 
 // One service that fails reverts the machine, also when all others are well.
 func TestOneFailingServiceRevertsTheMachine(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	r.serve("den.deaf", func(s *running) { s.Deaf = true })
 	r.release("1.1.0", "good")
@@ -92,6 +96,7 @@ func TestOneFailingServiceRevertsTheMachine(t *testing.T) {
 
 // What was down before is not judged; a machine where nothing runs takes a release at once.
 func TestWhatWasDownIsNotJudged(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	r.serve("den.off", func(s *running) { s.Down = true })
 	r.release("1.1.0", "good")
@@ -104,7 +109,9 @@ func TestWhatWasDownIsNotJudged(t *testing.T) {
 // The control plane cannot be reached from this machine at all: no verdict is spoken for a day, then the
 // version that is well but for that is kept. Once the control plane answers, silence counts.
 func TestTheVerdictStaysOpenWhileTheControlPlaneIsAway(t *testing.T) {
+	t.Parallel()
 	t.Run("comes back", func(t *testing.T) {
+		t.Parallel()
 		r := newRig(t)
 		r.serve("den.client", func(s *running) { s.Offline = true })
 		r.release("1.1.0", "good")
@@ -120,6 +127,7 @@ func TestTheVerdictStaysOpenWhileTheControlPlaneIsAway(t *testing.T) {
 		r.want(r.run(), Current, "1.1.0")
 	})
 	t.Run("comes back and the service stays silent", func(t *testing.T) {
+		t.Parallel()
 		r := newRig(t)
 		r.serve("den.client", func(s *running) { s.Offline = true })
 		r.release("1.1.0", "silent")
@@ -130,6 +138,7 @@ func TestTheVerdictStaysOpenWhileTheControlPlaneIsAway(t *testing.T) {
 		r.want(r.run(), Reverted, "1.0.0")
 	})
 	t.Run("never", func(t *testing.T) {
+		t.Parallel()
 		r := newRig(t)
 		r.serve("den.client", func(s *running) { s.Offline = true })
 		r.release("1.1.0", "good")
@@ -140,6 +149,7 @@ func TestTheVerdictStaysOpenWhileTheControlPlaneIsAway(t *testing.T) {
 		r.why(n, "kept without a heartbeat")
 	})
 	t.Run("dead all the same", func(t *testing.T) {
+		t.Parallel()
 		r := newRig(t)
 		r.serve("den.client", func(s *running) { s.Offline = true })
 		r.release("1.1.0", "dead")
@@ -148,12 +158,14 @@ func TestTheVerdictStaysOpenWhileTheControlPlaneIsAway(t *testing.T) {
 }
 
 func TestABusyMachineWaits(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		name     string
 		security bool
 		limit    time.Duration
 	}{{"a release", false, DefaultBusyLimit}, {"a security release", true, DefaultUrgent}} {
 		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
 			r := newRig(t)
 			r.serve("den.client", func(s *running) { s.BusyUntil = born.Add(48 * time.Hour) })
 			r.release("1.1.0", "good", func(b *build.Target) { b.Security = c.security })
@@ -180,12 +192,14 @@ func TestABusyMachineWaits(t *testing.T) {
 		})
 	}
 	t.Run("until it is idle", func(t *testing.T) {
+		t.Parallel()
 		r := newRig(t)
 		r.serve("den.client", func(s *running) { s.BusyUntil = born.Add(10 * time.Minute) })
 		r.release("1.1.0", "good")
 		r.want(r.run(), Current, "1.1.0")
 	})
 	t.Run("by hand it does not", func(t *testing.T) {
+		t.Parallel()
 		r := newRig(t)
 		r.serve("den.client", func(s *running) { s.BusyUntil = born.Add(48 * time.Hour) })
 		r.release("1.1.0", "good")
@@ -196,6 +210,7 @@ func TestABusyMachineWaits(t *testing.T) {
 }
 
 func TestByHand(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	r.release("1.1.0", "dead")
 	r.want(r.run(), Reverted, "1.0.0")
@@ -233,6 +248,7 @@ func TestByHand(t *testing.T) {
 }
 
 func TestSignedBytesComeBack(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	r.release("1.1.0", "good")
 	r.run()
@@ -253,6 +269,7 @@ func TestSignedBytesComeBack(t *testing.T) {
 }
 
 func TestVerifyBeforeAnyMetadata(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	v, err := VerifyInstalled(r.app, build.Interlock, "linux", "amd64")
 	if err != nil || v.Signed || !strings.Contains(v.Detail, "installed by the install line") {
@@ -265,6 +282,7 @@ func TestVerifyBeforeAnyMetadata(t *testing.T) {
 
 // A program that does not start is kept out before anything is swapped.
 func TestAProgramThatDoesNotStartNeverTakesOver(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	r.Try = func(_ context.Context, program string) error {
 		b, err := os.ReadFile(program)
@@ -285,6 +303,7 @@ func TestAProgramThatDoesNotStartNeverTakesOver(t *testing.T) {
 }
 
 func TestOnlyOneUpdaterAtATime(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	u := r.updater()
 	var inner error
@@ -304,6 +323,7 @@ func TestOnlyOneUpdaterAtATime(t *testing.T) {
 }
 
 func TestAFullDiskIsSaidBeforeTheFirstByte(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	r.FreeDisk = func(string) (int64, error) { return 1 << 20, nil }
 	r.release("1.1.0", "good")

@@ -5,6 +5,7 @@ package tufrepo
 import (
 	"crypto"
 	"crypto/ed25519"
+	"crypto/rsa"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -51,15 +52,30 @@ type Key struct {
 // NewKey makes an ed25519 key.
 func NewKey(t testing.TB) Key {
 	t.Helper()
-	public, private, err := ed25519.GenerateKey(nil)
+	_, private, err := ed25519.GenerateKey(nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	signer, err := signature.LoadSigner(private, crypto.Hash(0))
+	return KeyOf(t, private)
+}
+
+// KeyOf is a key of any kind that the specification names: ed25519, ECDSA on P-256, RSA.
+func KeyOf(t testing.TB, private crypto.Signer) Key {
+	t.Helper()
+	var signer signature.Signer
+	var err error
+	switch k := private.(type) {
+	case ed25519.PrivateKey:
+		signer, err = signature.LoadSigner(k, crypto.Hash(0))
+	case *rsa.PrivateKey:
+		signer, err = signature.LoadRSAPSSSigner(k, crypto.SHA256, &rsa.PSSOptions{Hash: crypto.SHA256})
+	default:
+		signer, err = signature.LoadSigner(private, crypto.SHA256)
+	}
 	if err != nil {
 		t.Fatal(err)
 	}
-	key, err := metadata.KeyFromPublicKey(public)
+	key, err := metadata.KeyFromPublicKey(private.Public())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -276,7 +292,7 @@ func (r *Repo) Requests() []string {
 
 // ServeHTTP serves what is published below Base.
 func (r *Repo) ServeHTTP(w http.ResponseWriter, req *http.Request) {
-	at := strings.TrimPrefix(req.URL.Path, Base+"/")
+	at := strings.TrimPrefix(req.URL.EscapedPath(), Base+"/")
 	r.mu.Lock()
 	b, ok := r.files[at]
 	r.requests = append(r.requests, at)
