@@ -29,6 +29,12 @@ func OpenAIPython(t testing.TB) string {
 	return devPart(t, "openai-client.sh")
 }
 
+// TUFPython is a folder for PYTHONPATH with the reference implementation of The Update Framework.
+func TUFPython(t testing.TB) string {
+	t.Helper()
+	return devPart(t, "tuf-python.sh")
+}
+
 // Root is the folder of the product's module, found from the test's working directory, which go test
 // sets to the folder of the package under test. Modules of their own stand below it.
 func Root(t testing.TB) string {
