@@ -41,10 +41,14 @@ type world struct {
 
 var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
-func newWorld(t *testing.T) *world {
+func newWorld(t *testing.T) *world { return newWorldWith(t, kit.Options{}) }
+
+// newWorldWith is a world on a plane that differs.
+func newWorldWith(t *testing.T, o kit.Options) *world {
 	t.Helper()
 	fake := clock.NewFake(noon)
-	w := &world{Plane: kit.Start(t, kit.Options{Clock: fake}), t: t, clock: fake, creds: map[string]string{}, keyIDs: map[string]string{}}
+	o.Clock = fake
+	w := &world{Plane: kit.Start(t, o), t: t, clock: fake, creds: map[string]string{}, keyIDs: map[string]string{}}
 	w.http = newHTTP(t)
 
 	used := w.ownerToken()
