@@ -44,6 +44,7 @@ type rig struct {
 	home  enrollment.Home
 	e     enrollment.Enrollment
 	fake  *clock.Fake // nil for the machine's own
+	one   bool        // the control plane goes by it too
 
 	lease   time.Duration      // of an attempt; the usual one when 0
 	request enrollment.Request // that enrolled it
@@ -66,6 +67,9 @@ func withMLX(_ *rig, req *enrollment.Request)   { req.Runtime = fleet.MLXLM }
 // onFakeTime lets time pass in Await only.
 func onFakeTime(r *rig, _ *enrollment.Request) { r.fake = clock.NewFake(time.Now()) }
 
+// onOneClock makes the control plane live on the machine's fake time.
+func onOneClock(r *rig, _ *enrollment.Request) { r.one = true }
+
 // newRig enrolls this machine with the fake llama-server of the script.
 func newRig(t *testing.T, cfg fakellama.Config, options ...rigOption) *rig {
 	t.Helper()
@@ -74,7 +78,11 @@ func newRig(t *testing.T, cfg fakellama.Config, options ...rigOption) *rig {
 	for _, o := range options {
 		o(r, &req)
 	}
-	r.plane = plane.Start(t, plane.Options{Lease: r.lease})
+	o := plane.Options{Lease: r.lease}
+	if r.one {
+		o.Clock = r.fake
+	}
+	r.plane = plane.Start(t, o)
 	r.group = r.plane.NewGroup(nil, "garage")
 	r.road = newRoad(t, r.plane.URL)
 	req.Origin, req.Group, req.Key = r.road.URL, r.group.ID, r.group.Keys[req.Role]
