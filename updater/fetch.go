@@ -96,7 +96,7 @@ func noneValid(failures []error) error {
 	}
 	code := fault.Unavailable // a mirror that is away says less than one that is wrong
 	for _, err := range failures {
-		if c := fault.CodeOf(err); c != fault.Unavailable {
+		if c := fault.CodeOf(err); c != fault.Unavailable && c != fault.CaptivePortal {
 			code = c
 			break
 		}

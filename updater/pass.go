@@ -249,6 +249,9 @@ func (u *Updater) stopped(ctx context.Context, st *state, cause error) error {
 		return context.Cause(ctx)
 	}
 	code := fault.CodeOf(cause)
+	if code == fault.CaptivePortal { // no control plane answered either
+		code = fault.Unavailable
+	}
 	u.log.WarnContext(ctx, "no update", "error", cause)
 	if code == fault.Unavailable && u.clock.Now().Sub(st.Reached) < 24*time.Hour {
 		return nil
