@@ -3,10 +3,12 @@ package pages
 import (
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/charmbracelet/lipgloss"
 
 	"interlock.sh/fleet"
+	"interlock.sh/fleet/schedule"
 	"interlock.sh/tui/look"
 	"interlock.sh/tui/text"
 )
@@ -137,4 +139,29 @@ func rank(state fleet.State) int {
 		}
 	}
 	return len(order)
+}
+
+// hoursWords is what the owner of a machine allows, and the next change, by the machine's own clock.
+func hoursWords(h *fleet.Hours, now time.Time) string {
+	if h == nil {
+		return text.Unknown // an agent from before there were hours
+	}
+	words := text.Clean(h.Mode)
+	next := ""
+	if h.Next != nil {
+		next = schedule.When(*h.Next, now.In(h.Next.Location()))
+	}
+	switch {
+	case h.Open && next != "":
+		return words + " until " + next
+	case h.Open:
+		return words
+	case next != "":
+		return words + ", starts " + next
+	case h.Why != "":
+		return words + ", " + text.Clean(h.Why)
+	case h.Mode != string(schedule.Paused):
+		return words + ", paused"
+	}
+	return words
 }

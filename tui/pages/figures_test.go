@@ -2,6 +2,7 @@ package pages
 
 import (
 	"testing"
+	"time"
 
 	"interlock.sh/fleet"
 )
@@ -31,6 +32,26 @@ func TestAModelThatDoesNotAnswerIsNotListedLikeOneThatDoes(t *testing.T) {
 		}
 		if got := modelWords(m); got != c.words {
 			t.Errorf("in full %q, want %q", got, c.words)
+		}
+	}
+}
+
+func TestHoursInWords(t *testing.T) {
+	now := time.Date(2026, 6, 10, 12, 0, 0, 0, time.UTC)
+	berlin := time.FixedZone("CEST", 2*3600) // the machine's clock, not the reader's
+	at := func(h int) *time.Time { v := time.Date(2026, 6, 10, h, 0, 0, 0, berlin); return &v }
+	for want, h := range map[string]*fleet.Hours{
+		"—":                        nil,
+		"always":                   {Mode: "always", Open: true},
+		"night until 23:00":        {Mode: "night", Open: true, Next: at(23)},
+		"night, starts 22:00":      {Mode: "night", Why: "until 22:00", Next: at(22)},
+		"window, starts Sun 02:00": {Mode: "window", Why: "until Sun 02:00", Next: new(at(26).Add(3 * 24 * time.Hour))},
+		"always, on battery":       {Mode: "always", Why: "on battery"},
+		"always, paused":           {Mode: "always"},
+		"paused":                   {Mode: "paused"},
+	} {
+		if got := hoursWords(h, now); got != want {
+			t.Errorf("%+v: %q, want %q", h, got, want)
 		}
 	}
 }

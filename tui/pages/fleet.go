@@ -206,7 +206,11 @@ func (f *Fleet) detail(m fleet.Machine, w int) []string {
 			note = f.style.Bad.Render(text.Clean(d.LastError))
 		}
 	}
-	facts := []string{"memory " + memoryWords(m.Host), "version " + text.Or(text.Clean(m.Version))}
+	facts := []string{"memory " + memoryWords(m.Host)}
+	if m.Hours != nil && (!m.Hours.Open || m.Hours.Next != nil) {
+		facts = append(facts, "hours "+hoursWords(m.Hours, f.now))
+	}
+	facts = append(facts, "version "+text.Or(text.Clean(m.Version)))
 	if note == "" {
 		facts = append(facts, hostWords(m.Host))
 	}

@@ -116,8 +116,11 @@ func (m *Machine) View(w, h int) string {
 	}
 	facts := components.Facts(m.style, m.facts(), w)
 	room := 3
-	if h < 24 {
+	switch {
+	case h < 24:
 		room = 2
+	case h >= 26:
+		room = 4
 	}
 	lines = append(lines, facts[:min(len(facts), room)]...)
 	for _, warning := range mc.Warnings[:min(len(mc.Warnings), max(h/12, 1))] {
@@ -164,6 +167,7 @@ func (m *Machine) facts() []components.Fact {
 		{Label: "disk free", Value: text.Bytes(h.DiskFree)},
 		{Label: "agent", Value: text.Or(text.Clean(mc.Version))},
 		{Label: "enrolled", Value: text.Ago(m.now, &mc.EnrolledAt)},
+		{Label: "hours", Value: hoursWords(mc.Hours, m.now)},
 	}
 }
 

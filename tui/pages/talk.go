@@ -98,6 +98,8 @@ func (t *talk) status(style look.Style) string {
 			doing = "answers"
 		case t.run.State.Held():
 			doing = "begins"
+		case t.run.Waiting != nil:
+			doing = "waits: " + text.Clean(t.run.Waiting.Reason)
 		}
 		return style.Work.Render(look.MarkWork+" "+doing) + style.Dim.Render("  "+who)
 	}

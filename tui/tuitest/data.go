@@ -82,8 +82,12 @@ func Machines() []fleet.Machine {
 	bench.Deployments[0].Restarts = 5
 	bench.Warnings = []string{"this llama-server is CPU only, and the machine has a GPU"}
 
+	studio.Hours = &fleet.Hours{Mode: "always", Open: true}
+	garage.Hours = &fleet.Hours{Mode: "window", Open: true, Next: ptr(Now.Add(4 * time.Hour).Truncate(time.Hour))}
+	bench.Hours = &fleet.Hours{Mode: "always", Why: "on battery"}
 	laptop := machine("m_06laptop", "mia-laptop", fleet.State{Kind: fleet.StatePaused, Detail: "by owner until 22:00"}, 5*time.Second,
 		host("darwin", "arm64", "Apple M3", 8, 24, 12), report("smollm2-135m", fleet.State{Kind: fleet.StatePaused, Detail: "by owner until 22:00"}))
+	laptop.Hours = &fleet.Hours{Mode: "night", Why: "until 22:00", Next: ptr(Now.Add(8 * time.Hour).Truncate(time.Hour))}
 	fresh := machine("m_07trainer", "trainer-01", fleet.State{Kind: fleet.StateUnsupported, Detail: "role trainer"}, 6*time.Second, fleet.HostFacts{OS: "linux", Arch: "arm64"})
 	fresh.Role, fresh.Version = fleet.RoleTrainer, ""
 	return []fleet.Machine{studio, garage, rack, attic, bench, laptop, fresh}
