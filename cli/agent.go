@@ -29,7 +29,7 @@ func (a *app) agentCmd() *cobra.Command {
 		a.agentEnrollCmd(), a.agentRunCmd(), a.agentStartCmd(), a.agentStopCmd(), a.agentStatusCmd(),
 		a.agentModeCmd("pause", "Stop the model servers and take no work, until resume", fleet.Paused),
 		a.agentModeCmd("drain", "Finish the work in hand and take no more; models stay loaded", fleet.Draining),
-		a.agentModeCmd("resume", "Work again", fleet.Active),
+		a.agentModeCmd("resume", "Work again", fleet.Active), a.agentHoursCmd(),
 		a.agentLogsCmd(), a.agentDoctorCmd(), a.agentServiceCmd(), a.agentUninstallCmd())
 }
 
@@ -320,24 +320,6 @@ func (a *app) agentTable(all []localapi.Status) {
 			a.note("%s/%s: %s", clean(st.GroupName), st.Role, clean(st.LastError))
 		}
 	}
-}
-
-func (a *app) agentModeCmd(verb, short string, mode fleet.Mode) *cobra.Command {
-	cmd := &cobra.Command{Use: verb, Short: short, Args: cobra.NoArgs}
-	en := enrolledFlags(cmd)
-	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		door, e, err := en.door()
-		if err != nil {
-			return err
-		}
-		st, err := door.SetOwner(cmd.Context(), mode)
-		if err != nil {
-			return err
-		}
-		a.say("group %s, role %s: %s", clean(e.GroupName), e.Role, clean(st.Words))
-		return nil
-	}
-	return cmd
 }
 
 func (a *app) agentLogsCmd() *cobra.Command {
