@@ -30,6 +30,9 @@ type LogFile struct {
 // OpenLogFile opens the log of an enrollment's agent, where `interlock agent logs` looks.
 func OpenLogFile(e enrollment.Enrollment) (*LogFile, error) { return newLogFile(LogPath(e), logCap) }
 
+// OpenLog opens a log of the same kind elsewhere, for a program that is no agent.
+func OpenLog(path string) (*LogFile, error) { return newLogFile(path, logCap) }
+
 func newLogFile(path string, limit int64) (*LogFile, error) {
 	l := &LogFile{path: path, limit: limit}
 	return l, l.open()

@@ -75,8 +75,8 @@ func (id identity) serverFacts() []string {
 	}
 }
 
-// build is what version prints as JSON.
-type build struct {
+// versionFacts is what version prints as JSON.
+type versionFacts struct {
 	Version string       `json:"version"`
 	Profile profile.Name `json:"profile"`
 	Go      string       `json:"go"`
@@ -95,7 +95,7 @@ func (a *app) versionCmd() *cobra.Command {
 		}
 		a.warn(r)
 		if *asJSON {
-			return a.printJSON(build{Version, r.Profile, runtime.Version(), r.BaseURL})
+			return a.printJSON(versionFacts{Version, r.Profile, runtime.Version(), r.BaseURL})
 		}
 		a.say("interlock %s [%s] · %s · api %s", Version, r.Profile, runtime.Version(), r.BaseURL)
 		return nil

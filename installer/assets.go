@@ -28,12 +28,12 @@ type Asset struct {
 	Size    int64
 }
 
-// OpenAsset opens what is served as /assets/{name}: the install script, or a regular file directly
+// OpenAsset opens what is served as /assets/{name}: an install script, or a regular file directly
 // below dir (also the manifest). A name with a folder in it, a hidden file and a link do not exist; dir
 // may be "" on a server that offers no builds. The error names a missing platform.
 func OpenAsset(dir, name string) (*Asset, error) {
-	if name == ScriptName {
-		return &Asset{ReadSeekCloser: inMemory{bytes.NewReader(script)}, Name: name, Size: int64(len(script))}, nil
+	if text, ok := scripts(name); ok {
+		return &Asset{ReadSeekCloser: inMemory{bytes.NewReader(text)}, Name: name, Size: int64(len(text))}, nil
 	}
 	if !plainName.MatchString(name) {
 		return nil, fault.New(fault.NotFound, "no asset is named %q", name)
@@ -59,6 +59,17 @@ func OpenAsset(dir, name string) (*Asset, error) {
 		return nil, missing(name, err)
 	}
 	return &Asset{ReadSeekCloser: f, Name: name, ModTime: info.ModTime(), Size: info.Size()}, nil
+}
+
+// scripts is the install script of a name.
+func scripts(name string) ([]byte, bool) {
+	switch name {
+	case ScriptName:
+		return script, true
+	case HardwareScriptName:
+		return hardwareScript, true
+	}
+	return nil, false
 }
 
 // missing is the error of an asset that could not be opened.

@@ -1,0 +1,152 @@
+package hardware
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"sync"
+	"syscall"
+	"time"
+
+	"interlock.sh/agent/supervise"
+	"interlock.sh/fault"
+	"interlock.sh/internal/atomicfile"
+	"interlock.sh/internal/clock"
+	"interlock.sh/internal/retry"
+)
+
+// State is what the worker of a home says of itself.
+type State struct {
+	Running  bool               `json:"running"`
+	Process  supervise.Identity `json:"process"`
+	Version  string             `json:"version"`
+	Worker   string             `json:"worker"`
+	Alias    string             `json:"alias"`
+	Server   string             `json:"server,omitempty" doc:"that the operator named; absent: one of our own"`
+	Ready    bool               `json:"ready"`
+	Words    string             `json:"words"`
+	Slots    int                `json:"slots,omitempty"`
+	ModelPid int                `json:"modelPid,omitempty"`
+	Since    time.Time          `json:"since"`
+	Seen     *time.Time         `json:"seen,omitempty" doc:"when the control plane last took its registration"`
+	Busy     int                `json:"busy" doc:"answers in hand then"`
+}
+
+// stateFile is the State on disk, for whoever asks.
+type stateFile struct {
+	path  string
+	clock clock.Clock
+
+	mu  sync.Mutex
+	now State
+}
+
+func statePath(h Home) string { return filepath.Join(h.run(), "state.json") }
+
+func openState(h Home, version string, s Settings, c clock.Clock) (*stateFile, error) {
+	me, err := supervise.Self()
+	if err != nil {
+		return nil, err
+	}
+	f := &stateFile{path: statePath(h), clock: c, now: State{
+		Running: true, Process: me, Version: version, Worker: s.Worker, Alias: s.Alias, Server: s.Server, Words: "starting", Since: c.Now().UTC(),
+	}}
+	return f, f.write()
+}
+
+// set notes how the model server stands, and says whether that is another state.
+func (f *stateFile) set(st standing) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.now.Words == st.words && f.now.Ready == st.ready && f.now.ModelPid == st.pid {
+		return false
+	}
+	f.now.Words, f.now.Ready, f.now.Slots, f.now.ModelPid, f.now.Since = st.words, st.ready, st.slots, st.pid, f.clock.Now().UTC()
+	_ = f.write() // the worker works without it; a full disk is seen elsewhere
+	return true
+}
+
+func (f *stateFile) seen(busy int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	at := f.clock.Now().UTC()
+	f.now.Seen, f.now.Busy = &at, busy
+	_ = f.write() // as above
+}
+
+func (f *stateFile) end(words string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.now.Running, f.now.Ready, f.now.Words, f.now.ModelPid, f.now.Since = false, false, words, 0, f.clock.Now().UTC()
+	_ = f.write() // as above
+}
+
+func (f *stateFile) write() error {
+	b, err := json.MarshalIndent(f.now, "", "  ")
+	if err != nil {
+		return err
+	}
+	return atomicfile.Write(f.path, append(b, '\n'), 0o600)
+}
+
+// State reads what the worker says of itself. One that was killed says it runs: its process tells.
+func (h Home) State() (State, error) {
+	var st State
+	b, err := os.ReadFile(statePath(h))
+	if errors.Is(err, fs.ErrNotExist) {
+		return State{Words: "not started yet"}, nil
+	}
+	if err != nil {
+		return st, fmt.Errorf("read the worker's state: %w", err)
+	}
+	if err := json.Unmarshal(b, &st); err != nil {
+		return State{Words: "its state file is damaged"}, nil // the next start writes it anew
+	}
+	if st.Running && !st.Process.Running() {
+		st.Running, st.Ready, st.ModelPid, st.Words = false, false, 0, "ended without a word: see "+h.Log()
+	}
+	return st, nil
+}
+
+// Stop ends the worker after the work in hand and waits for that; it is no error when none runs.
+func (h Home) Stop(ctx context.Context, c clock.Clock, within time.Duration) error {
+	st, err := h.State()
+	if err != nil || !st.Running {
+		return err
+	}
+	return end(ctx, c, st.Process, within)
+}
+
+func end(ctx context.Context, c clock.Clock, id supervise.Identity, within time.Duration) error {
+	if err := syscall.Kill(id.PID, syscall.SIGTERM); err != nil && !errors.Is(err, syscall.ESRCH) {
+		return fault.Wrap(err, fault.Invalid, "the worker (pid %d) cannot be told to end: %v", id.PID, err).WithHint("is it another user's?")
+	}
+	late := c.Now().Add(within)
+	for id.Running() {
+		if c.Now().After(late) {
+			return fault.New(fault.Unavailable, "the worker (pid %d) still finishes its work after %v", id.PID, within).WithHint("wait, or look at it: interlock hardware status")
+		}
+		if err := retry.Sleep(ctx, c, 100*time.Millisecond); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Await waits until a worker other than the given process is ready, and gives its last state.
+func (h Home) Await(ctx context.Context, c clock.Clock, before supervise.Identity, within time.Duration) (State, error) {
+	late := c.Now().Add(within)
+	for {
+		st, err := h.State()
+		if err != nil || st.Ready && st.Process != before || c.Now().After(late) {
+			return st, err
+		}
+		if err := retry.Sleep(ctx, c, 100*time.Millisecond); err != nil {
+			return st, err
+		}
+	}
+}
