@@ -111,9 +111,9 @@ func (a *app) root() *cobra.Command {
 	)
 	for id, cmds := range map[string][]*cobra.Command{
 		"account": {a.loginCmd(), a.whoamiCmd(), a.projectsCmd(), a.keysCmd(), a.versionCmd()},
-		"fleet":   {a.modelsCmd()},
+		"fleet":   {a.modelsCmd(), a.hardwareCmd()},
 		"work":    {a.askCmd(), a.runsCmd(), a.usageCmd(), a.tasksCmd()},
-		"program": {a.serveCmd(), a.adminCmd(), a.agentCmd()},
+		"program": {a.serveCmd(), a.adminCmd(), a.agentCmd(), a.updateCmd(), a.updaterCmd(), a.programReleaseCmd()},
 	} {
 		for _, c := range cmds {
 			c.GroupID = id
