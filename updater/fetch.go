@@ -11,6 +11,7 @@ import (
 	"github.com/theupdateframework/go-tuf/v2/metadata"
 
 	"interlock.sh/fault"
+	"interlock.sh/internal/atomicfile"
 )
 
 // offer is what all mirrors together offer: the highest valid set, and the others that can serve files.
@@ -59,6 +60,7 @@ func (u *Updater) fetch(ctx context.Context, st *state) (*offer, error) {
 	if err := u.folder.accept(out.best); err != nil {
 		return nil, err
 	}
+	u.rememberFirst(ctx, out.best.origin)
 	st.Floors, st.Reached = out.best.floors(), now
 	return out, u.folder.save(st)
 }
@@ -141,6 +143,22 @@ func (u *Updater) keepRoot(v *view, st *state) error {
 		st.Floors[metadata.ROOT] = floor{Version: version}
 	}
 	return nil
+}
+
+// rememberFirst keeps the first root of a repository that was verified by a later one, such as the one that
+// is built in: the install line tells by it whether another origin has the same repository.
+func (u *Updater) rememberFirst(ctx context.Context, o Origin) {
+	path := filepath.Join(u.folder.trust(), firstRoot)
+	if _, err := os.Lstat(path); err == nil {
+		return
+	}
+	b, err := u.folder.fetchRoot(ctx, o, 1)
+	if err == nil && b != nil {
+		err = atomicfile.Write(path, b, 0o600)
+	}
+	if err != nil {
+		u.log.WarnContext(ctx, "the first root is not kept; the next pass tries again", "mirror", o.Name, "error", err)
+	}
 }
 
 // pin trusts the first origin that has a repository, when nothing is trusted yet.

@@ -221,6 +221,36 @@ func TestFolderOfAnOrigin(t *testing.T) {
 	}
 }
 
+// Each origin's services belong to one app folder, also when the origin is away.
+func TestBelongs(t *testing.T) {
+	t.Parallel()
+	home := t.TempDir()
+	common := filepath.Join(home, "app")
+	a, b := tufrepo.New(t, born), tufrepo.New(t, born)
+	ours, server := origin(t, a.Serve()), b.Serve()
+	other := origin(t, server)
+	is := func(app string, o Origin) bool {
+		t.Helper()
+		ok, err := Belongs(t.Context(), home, app, o)
+		must(t, err)
+		return ok
+	}
+	_, err := Pin(t.Context(), common, ours)
+	must(t, err)
+	if !is(common, ours) || !is(common, other) {
+		t.Error("with one app folder all origins belong to it")
+	}
+	own, err := Folder(t.Context(), home, other)
+	must(t, err)
+	must(t, os.MkdirAll(own, 0o755))
+	for range 2 { // the second time its origin is away
+		if !is(common, ours) || is(own, ours) || is(common, other) || !is(own, other) {
+			t.Errorf("ours: %v %v, other: %v %v", is(common, ours), is(own, ours), is(common, other), is(own, other))
+		}
+		server.Close()
+	}
+}
+
 // Programs beside the main one move along, each at its own newest version, and are refreshed by themselves.
 func TestProgramsBesideMoveAlong(t *testing.T) {
 	t.Parallel()

@@ -155,7 +155,7 @@ func (s service) Health(context.Context) (Health, error) {
 	case "silent":
 		h.Heartbeat = time.Time{}
 	case "orphans":
-		h.Children = nil
+		h.Children, h.Lost = nil, r.Children
 		h.Why = "the model could not be adopted"
 	case "flaky":
 		if now.Sub(r.Started) > 20*time.Second {

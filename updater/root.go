@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	_ "embed"
 	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -172,4 +173,47 @@ func (f folder) keepRoot(b []byte, version int64) error {
 		return fmt.Errorf("keep the root of trust: %w", err)
 	}
 	return nil
+}
+
+// originsFile remembers which origins belong to an app folder, for when one of them is away.
+const originsFile = "origins.json"
+
+// Belongs says whether an app folder below home is the one for an origin. On a machine with one app folder
+// all origins belong to it; where there are several, the origin is asked for its root. One that is away
+// belongs where it did before, at first to the common folder.
+func Belongs(ctx context.Context, home, app string, o Origin) (bool, error) {
+	others, err := filepath.Glob(filepath.Join(home, "app-*"))
+	if err != nil {
+		return false, fmt.Errorf("list the app folders: %w", err)
+	}
+	common := filepath.Join(home, "app")
+	if len(others) == 0 {
+		return filepath.Clean(app) == common, nil
+	}
+	f := folder(app)
+	path := filepath.Join(f.trust(), originsFile)
+	known := map[string]bool{}
+	if b, err := os.ReadFile(path); err == nil && json.Unmarshal(b, &known) != nil {
+		known = map[string]bool{} // damaged: asked again
+	}
+	at, err := Folder(ctx, home, o)
+	if err != nil {
+		if was, ok := known[o.Name]; ok {
+			return was, nil
+		}
+		return filepath.Clean(app) == common, nil
+	}
+	is := at == filepath.Clean(app)
+	if was, ok := known[o.Name]; ok && was == is {
+		return is, nil
+	}
+	known[o.Name] = is
+	b, err := json.Marshal(known)
+	if err != nil {
+		return is, err
+	}
+	if err := os.MkdirAll(f.trust(), 0o700); err != nil {
+		return is, fmt.Errorf("make the trust folder: %w", err)
+	}
+	return is, atomicfile.Write(path, append(b, '\n'), 0o600)
 }

@@ -30,6 +30,7 @@ type Health struct {
 	Version   string    // that it runs
 	Heartbeat time.Time // newest that the control plane accepted; zero for none
 	Children  []string  // what it serves or is loading
+	Lost      []string  // what it is meant to serve and neither serves nor loads
 	Busy      bool      // it has work in hand
 	Why       string    // what is wrong, in its own words
 }

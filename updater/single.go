@@ -14,7 +14,7 @@ import (
 // developer's machine, the dashboard, Nightshift on Linux.
 type Single struct {
 	Path    string // of the file; a link is followed
-	Version string // that runs
+	Version string // that it is; "" when only its bytes tell
 	Channel string // "" goes by lot
 	To      string // this version; "" is the newest
 }
@@ -46,6 +46,9 @@ func SelfUpdate(ctx context.Context, o Options, s Single) (version string, fresh
 	offer, err := u.fetch(ctx, &st)
 	if err != nil {
 		return s.Version, false, err
+	}
+	if s.Version == "" {
+		s.Version = u.known(offer, u.Program, path)
 	}
 	t, why, ok := build.Pick(offer.best.targets(), build.Want{
 		Program: u.Program, OS: u.OS, Arch: u.Arch, Current: s.Version, Channel: s.Channel, Machine: u.Machine, Version: s.To,

@@ -108,21 +108,25 @@ func (u *Updater) refreshBeside(ctx context.Context, o *offer) {
 	}
 }
 
-// newer is the target that a program beside should be. Its version is known by its bytes.
+// newer is the target that a program beside should be.
 func (u *Updater) newer(o *offer, name, path string) (build.Target, bool) {
+	current := u.known(o, name, path)
+	t, _, ok := build.Pick(o.best.targets(), build.Want{Program: name, OS: u.OS, Arch: u.Arch, Current: current, Machine: u.Machine})
+	return t, ok && t.Version != current
+}
+
+// known is the version of a program by its bytes; "" when no release has them.
+func (u *Updater) known(o *offer, name, path string) string {
 	have, err := digest(path)
 	if err != nil {
-		return build.Target{}, false
+		return ""
 	}
-	all := o.best.targets()
-	current := ""
-	for _, t := range all {
+	for _, t := range o.best.targets() {
 		if f, err := o.best.file(t.Path()); err == nil && t.Program == name && f.Hashes["sha256"].String() == have.SHA256 {
-			current = t.Version
+			return t.Version
 		}
 	}
-	t, _, ok := build.Pick(all, build.Want{Program: name, OS: u.OS, Arch: u.Arch, Current: current, Machine: u.Machine})
-	return t, ok && t.Version != current
+	return ""
 }
 
 // replace puts a verified target in the place of one file, by one rename out of a staging folder on the

@@ -168,7 +168,7 @@ func (u *Updater) judge(ctx context.Context, p *pending, w *subjectState, s Subj
 	case h.Version != p.Version:
 		return fail("runs version %s", orNothing(h.Version))
 	}
-	if gone := missing(w.Children, h.Children); len(gone) > 0 {
+	if gone := both(w.Children, h.Lost); len(gone) > 0 {
 		return fail("does not serve %s any more%s", strings.Join(gone, ", "), because(h.Why))
 	}
 	if h.Heartbeat.After(w.Asked) {
@@ -206,13 +206,8 @@ func because(why string) string {
 	return " (" + why + ")"
 }
 
-// missing are the children that were there before and are not now.
-func missing(before, now []string) []string {
-	var out []string
-	for _, c := range before {
-		if !slices.Contains(now, c) {
-			out = append(out, c)
-		}
-	}
-	return out
+// both are the children that were there before and are lost now. One that is not meant to be there any
+// more, because somebody paused it or took it away meanwhile, is not lost.
+func both(before, lost []string) []string {
+	return slices.DeleteFunc(slices.Clone(lost), func(c string) bool { return !slices.Contains(before, c) })
 }

@@ -1,0 +1,144 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"interlock.sh/agent"
+	"interlock.sh/agent/enrollment"
+	"interlock.sh/agent/localapi"
+	"interlock.sh/fault"
+	"interlock.sh/fleet"
+	"interlock.sh/installer/service"
+	"interlock.sh/updater"
+)
+
+// agents are the services that an update restarts and is judged by: one a enrollment, over its local API.
+type agents struct {
+	app string
+	log *slog.Logger
+	all []enrollment.Enrollment
+}
+
+// Subjects are the agents, whether or not they run.
+func (a *agents) Subjects(context.Context) ([]updater.Subject, error) {
+	out := make([]updater.Subject, len(a.all))
+	for i, e := range a.all {
+		socket, err := e.Home.Socket(e.Group, e.Role)
+		if err != nil {
+			return nil, err
+		}
+		out[i] = agentSubject{a, e, localapi.Dial(socket)}
+	}
+	return out, nil
+}
+
+// agentSubject is one agent.
+type agentSubject struct {
+	*agents
+	e    enrollment.Enrollment
+	door *localapi.Client
+}
+
+// Name tells the agent from the others.
+func (s agentSubject) Name() string { return s.e.Group + "/" + string(s.e.Role) }
+
+// lookWithin bounds one question to an agent: it answers from memory, and one that does not is hung.
+const lookWithin = 10 * time.Second
+
+// Health asks the agent how it is.
+func (s agentSubject) Health(ctx context.Context) (updater.Health, error) {
+	ctx, cancel := context.WithTimeout(ctx, lookWithin)
+	defer cancel()
+	st, err := s.door.Status(ctx)
+	if err != nil {
+		return updater.Health{}, err
+	}
+	return healthOf(st), nil
+}
+
+// healthOf is what an update wants to know of an agent's status.
+func healthOf(st localapi.Status) updater.Health {
+	h := updater.Health{Up: st.Pid > 0, Version: st.Version, Why: st.LastError}
+	if st.LastSeen != nil {
+		h.Heartbeat = *st.LastSeen
+	}
+	working := st.Owner == fleet.Active && st.Server == fleet.Active && (st.Hours.Open || !st.KnowsHours())
+	for _, d := range st.Report.Deployments {
+		h.Busy = h.Busy || d.Busy > 0
+		switch {
+		case d.State.Serving(), d.State.Kind == fleet.StateLoading, d.State.Kind == fleet.StateDownloading:
+			h.Children = append(h.Children, d.Alias)
+		case working: // else it is meant to rest
+			h.Lost = append(h.Lost, d.Alias)
+			if h.Why == "" {
+				h.Why = d.Alias + ": " + d.State.String()
+			}
+		}
+	}
+	return h
+}
+
+// Restart has the agent go on as the current program. One that cannot be told is ended: its service manager
+// starts the current program, and so do we where there is none.
+func (s agentSubject) Restart(ctx context.Context, within time.Duration) error {
+	told, cancel := context.WithTimeout(ctx, lookWithin)
+	defer cancel()
+	err := s.door.Restart(told, within)
+	if err == nil {
+		return nil
+	}
+	id, runs := agent.Running(s.e)
+	if runs {
+		sig := syscall.SIGKILL
+		if tooOld(err) { // it knows this much: it finishes its work first
+			sig = syscall.SIGTERM
+		}
+		s.log.WarnContext(ctx, "an agent does not take a restart and is ended", "agent", s.Name(), "signal", sig.String(), "error", err)
+		if err := syscall.Kill(id.PID, sig); err != nil && !errors.Is(err, syscall.ESRCH) {
+			return fmt.Errorf("end the agent: %w", err)
+		}
+	}
+	if s.managed() {
+		return nil
+	}
+	return s.start(ctx)
+}
+
+// tooOld is the answer of an agent that has no such route.
+func tooOld(err error) bool {
+	return errors.Is(err, fault.NotFound) || errors.Is(err, fault.WrongMethod)
+}
+
+// managed is true when a service manager looks after the agent.
+func (s agentSubject) managed() bool {
+	host, err := service.ThisHost()
+	return err == nil && host.Has(workerSpec(s.e, filepath.Base(s.app)))
+}
+
+// start runs the current program as the agent, as `interlock agent start` does.
+func (s agentSubject) start(ctx context.Context) error {
+	_, err := agent.StartDetached(ctx, s.e, agent.Launch{
+		Program: filepath.Join(s.app, "current", "interlock"),
+		Args:    []string{"agent", "run", "--group", s.e.Group, "--role", string(s.e.Role)},
+		Version: filepath.Base(linkTarget(filepath.Join(s.app, "current"))),
+	})
+	return err
+}
+
+// Reach asks the control plane as this machine, from this process: a machine that was revoked meanwhile is
+// not the new version's fault.
+func (s agentSubject) Reach(ctx context.Context) error {
+	c, err := s.e.Client(Version)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	_, err = c.Self(ctx)
+	return err
+}
