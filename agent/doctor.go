@@ -43,13 +43,13 @@ func atRest(ctx context.Context, e enrollment.Enrollment, version string, free f
 		checkHost(ctx, e),
 		checkDisk(free(string(e.Home))),
 	}
+	if envErr != nil {
+		return checks // the settings and the credential for the rest stand in that file
+	}
 	if e.Role == fleet.RoleClient && e.Runtime == fleet.LlamaCpp {
 		checks = append(checks, checkServer(ctx, env))
 	}
-	if envErr == nil {
-		checks = append(checks, checkControlPlane(ctx, e, version)...)
-	}
-	return checks
+	return append(checks, checkControlPlane(ctx, e, version)...)
 }
 
 // verdict is the line of a check. Whatever is wrong has a way out: the error's own, else a general one.

@@ -32,7 +32,7 @@ func checkFolder(dir string) localapi.Check {
 // checkOwner finds what belongs to another user, as after one run under sudo: the agent, which is no root,
 // could not write there.
 func checkOwner(e enrollment.Enrollment) localapi.Check {
-	const name = "owner"
+	const name = "file owner"
 	dir := e.Dir()
 	st, err := os.Stat(string(e.Home))
 	if err != nil {
@@ -124,7 +124,7 @@ func checkControlPlane(ctx context.Context, e enrollment.Enrollment, version str
 	if words := c.ClockWords(); words != "" {
 		checks = append(checks, localapi.Check{Name: "clock", Detail: words, Fix: "set the clock, for example: timedatectl set-ntp true"})
 	} else if err == nil {
-		checks = append(checks, verdict("clock", nil, fmt.Sprintf("within %v of the control plane", client.ClockLimit)))
+		checks = append(checks, verdict("clock", nil, fmt.Sprintf("within %.0f min of the control plane", client.ClockLimit.Minutes())))
 	}
 	return checks
 }

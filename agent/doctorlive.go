@@ -68,7 +68,7 @@ func (a *Agent) probe(ctx context.Context, d fleet.DeploymentReport) localapi.Ch
 	took := time.Since(began).Round(time.Millisecond)
 	lease.Done(err == nil)
 	if err != nil {
-		reason := fmt.Sprintf("no token came within %v: %v", took, err)
+		reason := fmt.Sprintf("it gave no token, after %v: %v", took, err)
 		s.doubt("doctor: " + reason)
 		err = fault.Wrap(err, fault.Unavailable, "%s", reason).
 			WithHint("the model server is being started again if it does not recover; its log: interlock agent logs --deployment %s", d.Alias)

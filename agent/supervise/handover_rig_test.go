@@ -23,6 +23,7 @@ const (
 	envReap   = "REPLACE_REAP"   // kill the child at this step
 	envAnswer = "REPLACE_ANSWER" // what the model answers: another command
 	envDrop   = "REPLACE_DROP"   // nothing is wanted any more
+	envGate   = "GATE_LOAD"      // of all images: loading ends when this control says so
 )
 
 // word is what the replacing program says: after each start, and after each hand-over that failed.
@@ -79,6 +80,9 @@ func agentToReplace(args []string) int {
 	if a := os.Getenv(envAnswer); a != "" {
 		drive.cfg.Tokens = []string{a}
 	}
+	if gate := os.Getenv(envGate); gate != "" {
+		drive.cfg.Control, drive.cfg.GateLoad = gate, true
+	}
 	mine, err := os.Open(os.Args[0])
 	if err != nil {
 		say(word{Err: err.Error()})
@@ -95,7 +99,12 @@ func agentToReplace(args []string) int {
 			return 1
 		}
 		child.Start()
-		told.sayReady(child, say)
+		if os.Getenv(envGate) != "" && in == nil {
+			told.PID = child.Status().PID
+			say(told) // it loads
+		} else {
+			told.sayReady(child, say)
+		}
 	}
 	commands := bufio.NewScanner(os.Stdin)
 	for commands.Scan() {
@@ -133,7 +142,7 @@ func (w word) sayReady(c *Child, say func(word)) {
 
 // replacer is a running agentToReplace.
 type replacer struct {
-	*testing.T
+	testing.TB
 	cmd   *exec.Cmd
 	in    io.WriteCloser
 	out   *bufio.Reader
@@ -141,9 +150,9 @@ type replacer struct {
 	leash Leash
 }
 
-func startReplacer(t *testing.T, dir string, leash Leash) (*replacer, word) {
+func startReplacer(t testing.TB, dir string, leash Leash) (*replacer, word) {
 	t.Helper()
-	r := &replacer{T: t, cmd: exec.Command(os.Args[0], replaceArg, dir, string(leash)), dir: dir, leash: leash}
+	r := &replacer{TB: t, cmd: exec.Command(os.Args[0], replaceArg, dir, string(leash)), dir: dir, leash: leash}
 	r.cmd.Stderr = os.Stderr
 	var err error
 	if r.in, err = r.cmd.StdinPipe(); err != nil {

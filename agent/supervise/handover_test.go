@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"interlock.sh/internal/atomicfile"
+	"interlock.sh/internal/testkit/fakellama"
 )
 
 func TestThreeReplacementsKeepTheModelServer(t *testing.T) {
@@ -155,6 +156,19 @@ func TestWhatTheNextImageDoesNotWantIsEnded(t *testing.T) {
 	})
 }
 
+func TestAModelThatLoadsGoesOnLoading(t *testing.T) {
+	eachLeash(t, func(t *testing.T, leash Leash) {
+		control := fakellama.NewControl(t)
+		t.Setenv(envGate, control.Path())
+		r, first := startReplacer(t, t.TempDir(), leash)
+		r.replace(os.Args[0])
+		control.FinishLoad()
+		if now := r.hear(); now.PID != first.PID || now.Starts != 1 || now.Err != "" || r.answers(now) != nil {
+			t.Errorf("it was %+v and is %+v", first, now)
+		}
+	})
+}
+
 func TestAChildThatDiesDuringAHandOverIsStartedAgain(t *testing.T) {
 	for _, step := range []string{"frozen", "written", "exec"} {
 		t.Run(step, func(t *testing.T) {
@@ -223,5 +237,14 @@ func TestARecordThatIsNotOursIsNotTakenOver(t *testing.T) {
 				t.Errorf("the record stays: %v", err)
 			}
 		})
+	}
+}
+
+// BenchmarkHandOver is one replacement of the program: until the model server is ready under the next image.
+func BenchmarkHandOver(b *testing.B) {
+	r, _ := startReplacer(b, b.TempDir(), SystemLeash)
+	for b.Loop() {
+		r.replace(os.Args[0])
+		r.hear()
 	}
 }
