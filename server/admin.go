@@ -31,6 +31,7 @@ const (
 	adminSocket     = "admin.sock"
 	adminTimeout    = 10 * time.Second
 	ownerTokenRoute = "/owner-token"
+	runningRoute    = "/running"
 )
 
 // ownerToken is the answer of POST /owner-token.
@@ -46,60 +47,78 @@ func NewOwnerToken(ctx context.Context, data string, c clock.Clock) (string, err
 		return "", fault.New(fault.NotFound, "%s holds no control plane", data).WithField("data").
 			WithHint("name the folder that `interlock serve --data` uses")
 	}
-	token, err := askServer(ctx, data)
-	if err == nil || !errors.Is(err, errNoServer) {
-		return token, err
+	var made ownerToken
+	if err := askServer(ctx, data, http.MethodPost, ownerTokenRoute, &made); err == nil || !errors.Is(err, errNoServer) {
+		return made.Token, err
 	}
 	db, err := store.Open(ctx, store.Options{Dir: data, Clock: c})
 	if err != nil {
 		return "", err
 	}
-	token, err = auth.New(db, new(hints.Hub)).NewOwnerToken(ctx)
+	token, err := auth.New(db, new(hints.Hub)).NewOwnerToken(ctx)
 	return token, errors.Join(err, closing(db.Close))
+}
+
+// running is the answer of GET /running.
+type running struct {
+	Version string `json:"version"`
+}
+
+// Running is the version of the control plane that serves on a data folder; fault.Unavailable when none does,
+// or one that is not ready.
+func Running(ctx context.Context, data string) (version string, err error) {
+	var now running
+	err = askServer(ctx, data, http.MethodGet, runningRoute, &now)
+	if errors.Is(err, errNoServer) {
+		return "", fault.Wrap(err, fault.Unavailable, "no control plane serves on %s", data)
+	}
+	return now.Version, err
 }
 
 var errNoServer = errors.New("no server answers on the admin socket")
 
 // askServer asks the server that runs on a data folder; errNoServer when none does.
-func askServer(ctx context.Context, data string) (string, error) {
+func askServer(ctx context.Context, data, method, route string, into any) error {
 	path, _, err := adminPath(data)
 	if err != nil {
-		return "", err
+		return err
 	}
 	dial := func(ctx context.Context, _, _ string) (net.Conn, error) { return ownersocket.Dial(ctx, path) }
 	transport := &http.Transport{DialContext: dial, DisableKeepAlives: true}
 	ctx, cancel := context.WithTimeout(ctx, adminTimeout)
 	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://admin"+ownerTokenRoute, nil)
+	req, err := http.NewRequestWithContext(ctx, method, "http://admin"+route, nil)
 	if err != nil {
-		return "", err
+		return err
 	}
 	resp, err := transport.RoundTrip(req)
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ECONNREFUSED) {
-		return "", errNoServer
+		return errNoServer
 	}
 	if words := refusedSocket(err); errors.Is(words, fault.Conflict) {
-		return "", words
+		return words
 	}
 	if err != nil {
-		return "", fault.Wrap(err, fault.Unavailable, "the server on %s does not answer at %s: %v", data, path, err).WithHint("run this as the server's user")
+		return fault.Wrap(err, fault.Unavailable, "the server on %s does not answer at %s: %v", data, path, err).WithHint("run this as the server's user")
 	}
 	defer resp.Body.Close() //nolint:errcheck // read only
 	b, err := io.ReadAll(io.LimitReader(resp.Body, 1<<20))
 	if err != nil {
-		return "", fmt.Errorf("read answer of %s: %w", path, err)
+		return fmt.Errorf("read answer of %s: %w", path, err)
 	}
 	var answer struct {
-		ownerToken
 		Error *fault.Error `json:"error"`
 	}
 	if err := json.Unmarshal(b, &answer); err != nil {
-		return "", fmt.Errorf("read answer of %s: %w", path, err)
+		return fmt.Errorf("read answer of %s: %w", path, err)
 	}
 	if answer.Error != nil {
-		return "", answer.Error
+		return answer.Error
 	}
-	return answer.Token, nil
+	if err := json.Unmarshal(b, into); err != nil {
+		return fmt.Errorf("read answer of %s: %w", path, err)
+	}
+	return nil
 }
 
 // adminPath is where the admin socket of a data folder stands: in it, or where that path is too long for
@@ -142,20 +161,32 @@ func refusedSocket(err error) error {
 }
 
 // adminServer answers the admin socket.
-func adminServer(a *auth.Service, log *slog.Logger) *http.Server {
+func (p *plane) adminServer(version string) *http.Server {
 	mux := http.NewServeMux()
-	mux.HandleFunc("POST "+ownerTokenRoute, func(w http.ResponseWriter, r *http.Request) {
-		token, err := a.NewOwnerToken(r.Context())
+	mux.HandleFunc("POST "+ownerTokenRoute, p.admin("make owner token", func(ctx context.Context) (any, error) {
+		token, err := p.auth.NewOwnerToken(ctx)
+		if err == nil {
+			p.log.InfoContext(ctx, "a new owner token was made through the admin socket")
+		}
+		return ownerToken{token}, err
+	}))
+	mux.HandleFunc("GET "+runningRoute, p.admin("say what runs", func(ctx context.Context) (any, error) {
+		return running{version}, p.isReady(ctx)
+	}))
+	return &http.Server{Handler: mux, ReadHeaderTimeout: adminTimeout, ReadTimeout: adminTimeout, WriteTimeout: adminTimeout}
+}
+
+// admin is a handler of the admin socket.
+func (p *plane) admin(what string, do func(context.Context) (any, error)) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		answer, err := do(r.Context())
 		w.Header().Set("Content-Type", "application/json")
 		if err != nil {
 			e := fault.Of(err)
-			log.ErrorContext(r.Context(), "make owner token", slog.Any("cause", err))
+			p.log.ErrorContext(r.Context(), what, slog.Any("cause", err))
 			w.WriteHeader(e.Code.Status())
-			_ = json.NewEncoder(w).Encode(map[string]any{"error": e}) // the asker is gone: nobody is left to tell
-			return
+			answer = map[string]any{"error": e}
 		}
-		log.InfoContext(r.Context(), "a new owner token was made through the admin socket")
-		_ = json.NewEncoder(w).Encode(ownerToken{token}) // as above
-	})
-	return &http.Server{Handler: mux, ReadHeaderTimeout: adminTimeout, ReadTimeout: adminTimeout, WriteTimeout: adminTimeout}
+		_ = json.NewEncoder(w).Encode(answer) // the asker may be gone: nobody is left to tell
+	}
 }

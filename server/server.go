@@ -142,7 +142,7 @@ func (p *plane) serve(ctx context.Context, c Config, listeners []net.Listener, s
 		group.Go(func() error { return serveOn(srv, l, c.secure()) })
 	}
 	stopFront := p.serveFront(gctx, c, group)
-	stopAdmin := p.serveAdmin(c.Data, group)
+	stopAdmin := p.serveAdmin(c, group)
 	group.Go(func() error { return ignoreEnd(gctx, p.tasks.Run(gctx)) })
 	group.Go(func() error { return p.chores(gctx) })
 	group.Go(func() error { return p.waits(gctx) })
@@ -176,13 +176,13 @@ func (p *plane) serveFront(ctx context.Context, c Config, group *errgroup.Group)
 
 // serveAdmin answers the admin socket. A folder that cannot hold a socket is no reason not to serve:
 // `interlock admin owner-token` then asks to stop the server first.
-func (p *plane) serveAdmin(data string, group *errgroup.Group) (stop func() error) {
-	l, err := listenAdmin(data)
+func (p *plane) serveAdmin(c Config, group *errgroup.Group) (stop func() error) {
+	l, err := listenAdmin(c.Data)
 	if err != nil {
 		p.log.Warn("no admin socket: interlock admin owner-token works only while the server is stopped", slog.Any("cause", err))
 		return func() error { return nil }
 	}
-	srv := adminServer(p.auth, p.log)
+	srv := p.adminServer(c.Version)
 	group.Go(func() error { return serveOn(srv, l, false) })
 	return srv.Close
 }
