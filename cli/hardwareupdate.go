@@ -100,6 +100,8 @@ func (h hardwareServices) Health(context.Context) (updater.Health, error) {
 	}
 	if st.Ready {
 		out.Children, out.Why = []string{st.Alias}, ""
+	} else if st.Running {
+		out.Lost = []string{st.Alias}
 	}
 	return out, nil
 }

@@ -237,8 +237,9 @@ func (u *Updater) bringBack(ctx context.Context, p *pending, version string) err
 	return ctx.Err()
 }
 
+// restart bounds a service that waits for its work itself.
 func (u *Updater) restart(ctx context.Context, s Subject, within time.Duration) error {
-	ctx, cancel := context.WithTimeout(ctx, askWithin)
+	ctx, cancel := context.WithTimeout(ctx, within+askWithin)
 	defer cancel()
 	return s.Restart(ctx, within)
 }

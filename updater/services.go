@@ -18,7 +18,8 @@ type Subject interface {
 	Health(ctx context.Context) (Health, error)
 	// Restart makes the service run what current names, and returns as soon as that is asked: the service
 	// may finish the work in hand within the time given. One that does not listen is ended, so that the
-	// service manager starts it anew.
+	// service manager starts it anew. Where a service cannot be told and left alone, it may also return
+	// when that has happened.
 	Restart(ctx context.Context, within time.Duration) error
 	// Reach asks the service's control plane, from this process and not through the service.
 	Reach(ctx context.Context) error
