@@ -258,7 +258,7 @@ func TestBodiesHaveALimit(t *testing.T) {
 		if as == "*" {
 			as = "none"
 		}
-		path := fill(r.Path, map[string]string{"project": "mine", "action": "resume", "role": "client", "machine": w.machine.ID, "group": w.group.ID})
+		path := fill(r.Path, map[string]string{"project": "mine", "action": "resume", "role": "client", "file": "1.targets.json", "machine": w.machine.ID, "group": w.group.ID})
 		if as == "account" {
 			path += and(path) + "project=mine"
 		}
