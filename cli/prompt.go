@@ -28,20 +28,30 @@ func (a *app) readSecret(ctx context.Context, prompt string) (string, error) {
 
 // askSecret turns the echo off before it asks, so that a fast typist is not seen either.
 func (a *app) askSecret(ctx context.Context, f *os.File, prompt string) (string, error) {
+	secret, err := askOn(ctx, f, a.screen(f), prompt)
+	return strings.TrimSpace(secret), err
+}
+
+// screen reads lines of a terminal. What was typed ahead of a question stays in it for the next one.
+func (a *app) screen(f *os.File) *term.Terminal {
+	return term.NewTerminal(struct {
+		io.Reader
+		io.Writer
+	}{f, a.Err}, "")
+}
+
+// askOn asks one question of several on the same screen.
+func askOn(ctx context.Context, f *os.File, screen *term.Terminal, prompt string) (string, error) {
 	before, err := term.MakeRaw(int(f.Fd()))
 	if err != nil {
 		return "", fmt.Errorf("prepare the terminal: %w", err)
 	}
 	defer func() { _ = term.Restore(int(f.Fd()), before) }() // a terminal that has gone needs nothing back
-	screen := term.NewTerminal(struct {
-		io.Reader
-		io.Writer
-	}{f, a.Err}, "")
 	line, err := await(ctx, func() (string, error) { return screen.ReadPassword(prompt + ": ") })
 	if errors.Is(err, io.EOF) { // Ctrl-C and Ctrl-D, which a raw terminal hands on as they are
 		return "", errors.New("interrupted")
 	}
-	return strings.TrimSpace(line), err
+	return line, err
 }
 
 // yesFlag is the consent of a verb that cannot be undone, given beforehand.

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/term"
 
 	"interlock.sh/fault"
 	"interlock.sh/release"
@@ -33,6 +34,7 @@ type desk struct {
 	fd         int
 	cost       int
 	lines      *bufio.Reader
+	screen     *term.Terminal
 }
 
 func (a *app) desk(cmd *cobra.Command) *desk {
@@ -72,11 +74,14 @@ func (d *desk) ask(ctx context.Context, key string, isNew bool) (string, error) 
 	if d.fd >= 0 || !terminal || !isTerminal(in) {
 		return d.nextLine(ctx, key)
 	}
+	if d.screen == nil {
+		d.screen = d.a.screen(in)
+	}
 	if !isNew {
-		return d.a.askSecret(ctx, in, "passphrase of "+key)
+		return askOn(ctx, in, d.screen, "passphrase of "+key)
 	}
 	for range passphraseTries {
-		first, err := d.a.askSecret(ctx, in, "new passphrase of "+key)
+		first, err := askOn(ctx, in, d.screen, "new passphrase of "+key)
 		if err != nil {
 			return "", err
 		}
@@ -84,7 +89,7 @@ func (d *desk) ask(ctx context.Context, key string, isNew bool) (string, error) 
 			d.a.note("%v", err)
 			continue
 		}
-		again, err := d.a.askSecret(ctx, in, "once more")
+		again, err := askOn(ctx, in, d.screen, "once more")
 		if err != nil || again == first {
 			return first, err
 		}
@@ -146,7 +151,7 @@ func (a *app) releaseKeysInitCmd() *cobra.Command {
 			return err
 		}
 		defer r.Close()
-		a.say("repository %s: root 1, signed by %d keys, of which any %d make the next", d.repository, layout.RootKeys, layout.Threshold)
+		a.say("repository %s: root 1; %d of %d root keys make the next", d.repository, layout.Threshold, layout.RootKeys)
 		for _, k := range r.Keys(keys) {
 			a.say("%-13s %s", k.Name, k.ID)
 		}
