@@ -49,6 +49,7 @@ type doctor struct {
 	running func(context.Context) ([]localapi.Check, error) // by the agent; the error says that it does not answer
 	resting func(context.Context) []localapi.Check          // what is checked without it
 	program func() (updater.Verified, error)
+	rooted  func() bool // a root of trust was pinned, and none is built in
 	report  func() *fleet.UpdateReport
 	service func(context.Context) (service.State, error)
 	now     time.Time
@@ -67,6 +68,10 @@ func thisDoctor(e enrollment.Enrollment, now time.Time) doctor {
 				return updater.Verified{Detail: "it stands outside the agent's folder: whoever put it there keeps it up to date"}, nil
 			}
 			return updater.VerifyInstalled(app, "interlock", runtime.GOOS, runtime.GOARCH)
+		},
+		rooted: func() bool {
+			_, err := os.Stat(filepath.Join(app, "trust", "root.json"))
+			return err == nil && updater.BuiltIn() == nil
 		},
 		report: func() *fleet.UpdateReport { return updater.LastReport(app) },
 		service: func(ctx context.Context) (service.State, error) {
@@ -99,17 +104,27 @@ func (d doctor) checks(ctx context.Context) []localapi.Check {
 		}
 		checks = append([]localapi.Check{down}, d.resting(ctx)...)
 	}
-	return slices.Insert(checks, 1, d.checkProgram(), d.checkUpdates(), d.checkService(ctx, up))
+	return slices.Insert(checks, 1, slices.Concat(d.checkProgram(), []localapi.Check{d.checkUpdates(), d.checkService(ctx, up)})...)
 }
 
-// checkProgram compares what runs with what was signed.
-func (d doctor) checkProgram() localapi.Check {
-	const name = "program"
+// checkProgram compares what runs with what was signed, and says whose signatures count.
+func (d doctor) checkProgram() []localapi.Check {
 	v, err := d.program()
+	program := localapi.Check{Name: "program", OK: true, Detail: v.Detail}
 	if err != nil {
-		return failedCheck(name, err)
+		program = failedCheck("program", err)
+		if program.Fix == "" {
+			program.Fix = "run the install line again"
+		}
 	}
-	return localapi.Check{Name: name, OK: true, Detail: v.Detail}
+	root := localapi.Check{Name: "root of trust", OK: true, Detail: "built into the program"}
+	switch {
+	case d.rooted():
+		root.Detail = "pinned on first use, when this machine was enrolled; releases signed under another one are refused"
+	case v.Pinned || v.Version == "":
+		root.Detail = "none yet: nothing is updated by itself until the control plane offers signed releases"
+	}
+	return []localapi.Check{program, root}
 }
 
 // checkUpdates tells the newest news of the updater.
@@ -157,9 +172,13 @@ func (d doctor) checkService(ctx context.Context, up bool) localapi.Check {
 	case !st.Installed:
 		return localapi.Check{Name: name, OK: up, Warn: up, Detail: "no service is installed: the agent does not start with the machine", Fix: install}
 	case !st.Active:
+		look := "interlock agent logs"
+		if runtime.GOOS == "linux" {
+			look += ", or journalctl -u " + st.Name
+		}
 		return localapi.Check{
 			Name: name, Detail: fmt.Sprintf("%s is %s", st.Name, st.Words),
-			Fix: "see why: interlock agent logs, or journalctl -u " + st.Name + "; then interlock agent service restart",
+			Fix: "see why: " + look + "; then interlock agent service restart",
 		}
 	case !st.Enabled:
 		return localapi.Check{Name: name, OK: true, Warn: true, Detail: st.Name + " runs, and does not start with the machine", Fix: install}
