@@ -32,14 +32,28 @@ func (h *Host) Apply(ctx context.Context, q Request, caller *int) (Plan, error) 
 		}
 	}
 	p, err := h.Plan(ctx, q)
-	if err != nil || !p.NeedsRoot() {
+	if err != nil {
 		return p, err
 	}
-	if q.Verb == Install {
-		return p, h.install(ctx, p)
-	}
-	return p, h.takeAway(ctx, p)
+	return p, h.Do(ctx, p)
 }
+
+// Do makes the machine what a plan says, as root.
+func (h *Host) Do(ctx context.Context, p Plan) error {
+	switch {
+	case !p.NeedsRoot():
+		return nil
+	case p.ends:
+		return h.takeAway(ctx, p)
+	}
+	return h.install(ctx, p)
+}
+
+// Start starts an installed service, as root.
+func (h *Host) Start(ctx context.Context, name string) error { return h.do(ctx, h.manager.start(name)) }
+
+// Stop stops a service until it is started, as root; it returns when the service has ended.
+func (h *Host) Stop(ctx context.Context, name string) error { return h.do(ctx, h.manager.stop(name)) }
 
 // install writes the files and starts the services.
 func (h *Host) install(ctx context.Context, p Plan) error {

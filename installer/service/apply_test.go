@@ -145,7 +145,7 @@ func TestWhatIsNotOurs(t *testing.T) {
 		m := newMachine(t)
 		m.apply(q)
 		m.uid = 1001
-		if _, err := m.Apply(t.Context(), q, nil); !errors.Is(err, fault.Conflict) || !strings.Contains(err.Error(), "runs as fleet, and you are user1001") {
+		if _, err := m.Apply(t.Context(), q, nil); !errors.Is(err, fault.Conflict) || !strings.Contains(err.Error(), "runs as fleet, and this one would run as user1001") {
 			t.Errorf("install: %v", err)
 		}
 		m.apply(Request{Schema: 1, Verb: Remove, Home: testHome, All: true})

@@ -103,6 +103,16 @@ func (e Elevation) Ask(ctx context.Context, program string, args []string, q Req
 	return nil
 }
 
+// Command is a program that root is to run, with a person at the terminal; nil for the way of a desktop
+// that hands no terminal on.
+func (e Elevation) Command(ctx context.Context, program string, args []string) *exec.Cmd {
+	if e.Direct() || strings.HasSuffix(e.argv[0], "osascript") {
+		return nil
+	}
+	argv := append(append(e.argv[:len(e.argv):len(e.argv)], program), args...)
+	return exec.CommandContext(ctx, argv[0], argv[1:]...)
+}
+
 // Direct reports whether this process is root itself and needs nobody's consent.
 func (e Elevation) Direct() bool { return len(e.argv) == 0 }
 

@@ -37,6 +37,8 @@ type manager interface {
 	unitOf(file string) string                // the service that a file belongs to, "" for none of ours
 	extra(u Unit) map[string]string           // files elsewhere, by path, that help a unit and may be missing
 	startAll(changed, idle []Unit) []command  // after the files are there
+	start(name string) []command              // one that is installed
+	stop(name string) []command               // until it is started again
 	stopAll(units []Unit) []command           // before they are removed
 	forget(units []Unit) []command            // after they were removed
 	states(ctx context.Context, run func(context.Context, ...string) (string, error), units []Unit) (map[string]State, error)

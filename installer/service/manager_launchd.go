@@ -58,6 +58,14 @@ func (launchd) startAll(changed, idle []Unit) []command {
 	return out
 }
 
+func (launchd) start(name string) []command {
+	return []command{{argv: []string{"launchctl", "bootstrap", "system", launchDaemons + "/" + name + ".plist"}}}
+}
+
+func (launchd) stop(name string) []command {
+	return []command{{argv: []string{"launchctl", "bootout", "system/" + name}, mayFail: true}}
+}
+
 func (launchd) stopAll(units []Unit) []command {
 	var out []command
 	for _, u := range units {

@@ -82,6 +82,14 @@ func (systemd) startAll(changed, idle []Unit) []command {
 	return out
 }
 
+func (systemd) start(name string) []command {
+	return []command{{argv: []string{"systemctl", "start", name + ".service"}}}
+}
+
+func (systemd) stop(name string) []command {
+	return []command{{argv: []string{"systemctl", "stop", name + ".service"}}}
+}
+
 func (systemd) stopAll(units []Unit) []command {
 	argv, runs := []string{"systemctl", "disable", "--now"}, []string{"systemctl", "stop"}
 	for _, u := range units {

@@ -26,6 +26,7 @@ type Plan struct {
 	after   []command
 	changed []Unit // those whose definition is new or another than the one that is there
 	fresh   []Unit // of them those that had none
+	ends    bool   // it removes
 }
 
 // Step is one line of a plan.
@@ -67,6 +68,21 @@ func (h *Host) Plan(ctx context.Context, q Request) (Plan, error) {
 	return p, nil
 }
 
+// PlanUnits compares units that root itself wants with the machine, and changes nothing.
+func (h *Host) PlanUnits(ctx context.Context, units ...Unit) (Plan, error) {
+	p := Plan{User: units[0].User, units: units, write: map[string]string{}}
+	return p, h.planInstall(ctx, &p)
+}
+
+// PlanEnd is the removal of services of a user, by their names.
+func (h *Host) PlanEnd(ctx context.Context, user string, names ...string) (Plan, error) {
+	p := Plan{User: user, write: map[string]string{}}
+	for _, name := range names {
+		p.units = append(p.units, Unit{Name: name})
+	}
+	return p, h.planRemove(ctx, &p, false)
+}
+
 // user is the owner of a home folder, whom its services run as.
 func (h *Host) user(home string) (account, error) {
 	uid, err := h.owner(home)
@@ -94,9 +110,9 @@ func (h *Host) planInstall(ctx context.Context, p *Plan) error {
 			if err != nil {
 				return err
 			}
-			if by := h.manager.userOf(old); by != "" && by != p.User {
-				return fault.New(fault.Conflict, "service %s of this machine runs as %s, and you are %s", u.Name, by, p.User).
-					WithHint("do this as %s, or without a service (--no-service)", by)
+			if by := h.manager.userOf(old); by != "" && by != u.User {
+				return fault.New(fault.Conflict, "service %s of this machine runs as %s, and this one would run as %s", u.Name, by, u.User).
+					WithHint("do this as %s, or without a service", by)
 			}
 			fresh = fresh && old == ""
 			if old != text {
@@ -158,7 +174,7 @@ func (h *Host) planRemove(ctx context.Context, p *Plan, all bool) error {
 	for _, u := range p.units {
 		wanted[u.Name] = true
 	}
-	p.units = nil
+	p.units, p.ends = nil, true
 	for _, name := range slices.Sorted(maps.Keys(found)) {
 		if !wanted[name] && (!all || !ofAgent(name)) {
 			continue
