@@ -67,10 +67,23 @@ func (r *rig) machine() fleet.Machine {
 	return m.Machine
 }
 
+// wallClock is what a clock on the wall of the machine's room shows.
+func (r *rig) wallClock() string { return r.fake.Now().In(r.night.zone.Location).Format("15:04") }
+
+// passUntil lets time pass until shortly before the minute ends that the wall clock shows next.
+func (r *rig) passUntil(minute string) {
+	for r.wallClock() != minute {
+		r.fake.Advance(30 * time.Second)
+	}
+	for r.fake.Now().Second() < 55 {
+		r.fake.Advance(time.Second)
+	}
+}
+
 func (r *rig) noModel() bool { return len(r.agent.Report(context.Background()).Deployments) == 0 }
 
 func TestTheNightOpensAndClosesTheMachineByTheClock(t *testing.T) {
-	r := newRig(t, fakellama.Config{}, inZone("Europe/Berlin", "21:58"))
+	r := newRig(t, fakellama.Config{}, inZone("Europe/Berlin", "20:00"))
 	r.plane.Deploy(nil, r.group, "tiny", 1)
 	r.start()
 	r.awaitMachine("ready")
@@ -85,13 +98,14 @@ func TestTheNightOpensAndClosesTheMachineByTheClock(t *testing.T) {
 	if !r.noModel() {
 		t.Error("a model is in memory outside the hours")
 	}
+	r.passUntil("21:59")
 	r.awaitMachine("ready")
-	if now := r.fake.Now().In(r.night.zone.Location).Format("15:04"); now < "22:00" || now > "22:10" {
+	if now := r.wallClock(); now < "22:00" || now > "22:10" {
 		t.Errorf("it opened at %s", now)
 	}
-	r.fake.Advance(8*time.Hour + 50*time.Minute)
+	r.passUntil("06:59")
 	r.awaitMachine("paused (by owner until 22:00)")
-	if now := r.fake.Now().In(r.night.zone.Location).Format("15:04"); now < "07:00" || now > "07:10" {
+	if now := r.wallClock(); now < "07:00" || now > "07:10" {
 		t.Errorf("it closed at %s", now)
 	}
 }

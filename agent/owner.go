@@ -106,8 +106,8 @@ func (a *Agent) Pause(d time.Duration) error {
 	return a.wishes(func(w *localapi.Wish) { w.Hold = &schedule.Hold{Until: &until} })
 }
 
-// SetAvailability sets the owner's hours and other ceilings. A pause by hand beside them stays, but for
-// one that drains: it is about the hours that were.
+// SetAvailability sets the owner's hours and other ceilings. A pause by hand stays beside them, until its
+// time or until it is resumed.
 func (a *Agent) SetAvailability(ctx context.Context, want schedule.Availability) error {
 	if err := want.Check(); err != nil {
 		return err

@@ -48,6 +48,12 @@ func TestAcceleratorsAreAskedAtMostEachHalfMinute(t *testing.T) {
 	if asked != 2 {
 		t.Errorf("asked %d times after it", asked)
 	}
+	g.Again()
+	g.Read(t.Context())
+	g.Read(t.Context())
+	if asked != 3 {
+		t.Errorf("asked %d times after a sleep", asked)
+	}
 }
 
 func TestAVendorsToolThatHangsIsGivenUpWithWhatItStarted(t *testing.T) {
