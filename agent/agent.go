@@ -55,6 +55,7 @@ type Options struct {
 	Zone       func() hostfacts.Zone                                  // the machine's time zone; nil asks the system
 	Power      func(ctx context.Context, n power.Need) schedule.Facts // mains and idleness; nil asks the system
 	Awake      func(ctx context.Context) (awake.Lock, error)          // takes the lock against sleep; nil asks the system
+	Update     func() *fleet.UpdateReport                             // the newest news of the updater; nil has none
 	Steady     func() time.Duration                                   // a clock that stands still while the machine sleeps; nil is Clock's
 }
 

@@ -303,3 +303,17 @@ func TestTheHoursOutliveReenrollment(t *testing.T) {
 	r.start()
 	r.awaitMachine("paused (by owner until 20:00)")
 }
+
+func TestTheNewsOfTheUpdaterArePassedOn(t *testing.T) {
+	r := newRig(t, fakellama.Config{})
+	news := &fleet.UpdateReport{State: "reverted", Version: "1.2.0", Why: "no heartbeat", At: time.Unix(1, 0).UTC()}
+	r.night.update = news
+	r.start()
+	r.awaitMachine("idle")
+	if got := r.machine().Update; got == nil || *got != *news {
+		t.Errorf("the control plane has %+v", got)
+	}
+	if got := r.agent.Status(t.Context()).Update; got == nil || *got != *news {
+		t.Errorf("the owner sees %+v", got)
+	}
+}

@@ -106,11 +106,11 @@ func (a *Agent) lastReport(ctx context.Context) {
 
 // Report is the machine as it would be reported now.
 func (a *Agent) Report(ctx context.Context) fleet.Heartbeat {
-	facts := a.gauge.Read(ctx)
+	facts, update := a.gauge.Read(ctx), a.Update()
 	a.mu.Lock()
 	hb := fleet.Heartbeat{
 		Instance: a.instance, HostID: a.hostID, Version: a.Version, DesiredVersion: a.desired.Version,
-		Host: facts, Server: a.server, Deployments: []fleet.DeploymentReport{},
+		Host: facts, Server: a.server, Update: update, Deployments: []fleet.DeploymentReport{},
 	}
 	cpuOnly := a.cpuOnly
 	hours := a.hours()

@@ -8,6 +8,7 @@ import (
 	"interlock.sh/agent/enrollment"
 	"interlock.sh/agent/hostfacts"
 	"interlock.sh/agent/power"
+	"interlock.sh/fleet"
 )
 
 // settings fills what the options leave to the system and to the role's environment file.
@@ -17,6 +18,9 @@ func (a *Agent) settings(env enrollment.Env) {
 	}
 	if a.Power == nil {
 		a.Power = power.Read
+	}
+	if a.Update == nil {
+		a.Update = func() *fleet.UpdateReport { return nil }
 	}
 	if a.steady = a.Steady; a.steady == nil {
 		began := a.clock.Now()

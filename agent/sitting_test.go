@@ -9,6 +9,7 @@ import (
 	"interlock.sh/agent/awake"
 	"interlock.sh/agent/hostfacts"
 	"interlock.sh/agent/power"
+	"interlock.sh/fleet"
 	"interlock.sh/fleet/schedule"
 	"interlock.sh/internal/clock"
 )
@@ -24,6 +25,7 @@ type sitting struct {
 	locks  int
 	refuse error         // the lock against sleep
 	slept  time.Duration // on the fake clock
+	update *fleet.UpdateReport
 }
 
 func newSitting() *sitting { return &sitting{} }
@@ -53,6 +55,7 @@ func (s *sitting) tell(o *Options, fake *clock.Fake) {
 		s.locks++
 		return awake.Lock{Release: func() { s.mu.Lock(); s.locks--; s.mu.Unlock() }}, nil
 	}
+	o.Update = func() *fleet.UpdateReport { return s.update }
 	if fake != nil {
 		began := fake.Now()
 		o.Steady = func() time.Duration {

@@ -22,6 +22,7 @@ import (
 	"interlock.sh/agent/localapi"
 	"interlock.sh/agent/supervise"
 	"interlock.sh/fleet"
+	"interlock.sh/updater"
 )
 
 func (a *app) agentCmd() *cobra.Command {
@@ -176,6 +177,7 @@ func (a *app) agentRunCmd() *cobra.Command {
 		ag, err := agent.New(cmd.Context(), agent.Options{
 			Enrollment: e, Version: Version, Logger: agent.NewLogger(out, least), Supervise: policy,
 			Shim: []string{program, "run-child"}, Program: program, Args: args, Hangup: hangups,
+			Update: func() *fleet.UpdateReport { return updater.LastReport(filepath.Dir(filepath.Dir(program))) },
 		})
 		if err != nil {
 			return err
