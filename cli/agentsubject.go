@@ -48,8 +48,12 @@ type agentSubject struct {
 // Name tells the agent from the others.
 func (s agentSubject) Name() string { return s.e.Group + "/" + string(s.e.Role) }
 
-// lookWithin bounds one question to an agent: it answers from memory, and one that does not is hung.
-const lookWithin = 10 * time.Second
+// An agent answers from memory; one that does not within these times is hung. To be told takes longer, since
+// an agent that seems hung then is ended.
+const (
+	lookWithin = 10 * time.Second
+	tellWithin = 40 * time.Second
+)
 
 // Health asks the agent how it is.
 func (s agentSubject) Health(ctx context.Context) (updater.Health, error) {
@@ -71,10 +75,13 @@ func healthOf(st localapi.Status) updater.Health {
 	working := st.Owner == fleet.Active && st.Server == fleet.Active && (st.Hours.Open || !st.KnowsHours())
 	for _, d := range st.Report.Deployments {
 		h.Busy = h.Busy || d.Busy > 0
-		switch {
-		case d.State.Serving(), d.State.Kind == fleet.StateLoading, d.State.Kind == fleet.StateDownloading:
+		switch d.State.Kind {
+		case fleet.StateReady, fleet.StateFull, fleet.StateDraining, fleet.StateLoading, fleet.StateDownloading:
 			h.Children = append(h.Children, d.Alias)
-		case working: // else it is meant to rest
+		default:
+			if !working { // it is meant to rest
+				continue
+			}
 			h.Lost = append(h.Lost, d.Alias)
 			if h.Why == "" {
 				h.Why = d.Alias + ": " + d.State.String()
@@ -87,11 +94,11 @@ func healthOf(st localapi.Status) updater.Health {
 // Restart has the agent go on as the current program. One that cannot be told is ended: its service manager
 // starts the current program, and so do we where there is none.
 func (s agentSubject) Restart(ctx context.Context, within time.Duration) error {
-	told, cancel := context.WithTimeout(ctx, lookWithin)
+	told, cancel := context.WithTimeout(ctx, tellWithin)
 	defer cancel()
 	err := s.door.Restart(told, within)
-	if err == nil {
-		return nil
+	if err == nil || errors.Is(err, fault.Conflict) { // it says why it goes on as it is: no reason to end it
+		return err
 	}
 	id, runs := agent.Running(s.e)
 	if runs {

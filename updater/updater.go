@@ -219,16 +219,19 @@ func (u *Updater) recall(ctx context.Context, st *state) error {
 	return u.folder.save(st)
 }
 
-// say writes a report, when it is news.
+// say writes a report. One that says the same again keeps its time, except that nothing is newer: that is
+// as fresh as the newest look.
 func (u *Updater) say(state, version, why string) error {
-	if old := LastReport(string(u.folder)); old != nil && old.State == state && old.Version == version && old.Why == why {
+	old := LastReport(string(u.folder))
+	same := old != nil && old.State == state && old.Version == version && old.Why == why
+	if same && state != Current {
 		return nil
 	}
 	r := fleet.UpdateReport{State: state, Version: version, Why: why, At: u.clock.Now().UTC()}
 	if err := u.folder.report(r); err != nil {
 		return err
 	}
-	if u.Progress != nil {
+	if u.Progress != nil && !same {
 		u.Progress(r)
 	}
 	return nil
