@@ -42,6 +42,12 @@ type Key struct {
 	private ed25519.PrivateKey
 }
 
+// String is the name alone, so that a key in a message or a log shows nothing of itself.
+func (k Key) String() string { return k.Name }
+
+// GoString is String.
+func (k Key) GoString() string { return k.Name }
+
 // keyFile is a key on disk: what it is in clear, the seed under the passphrase.
 type keyFile struct {
 	Schema int    `json:"schema"`

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -52,8 +53,14 @@ func TestKeysAreFilesOfTheirOwnUnderTheirOwnPassphrase(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := key.unlock(passphraseOf(strings.TrimSuffix(name, keySuffix))); err != nil {
+		open, err := key.unlock(passphraseOf(strings.TrimSuffix(name, keySuffix)))
+		if err != nil {
 			t.Error(err)
+		}
+		for _, text := range []string{fmt.Sprint(open), fmt.Sprintf("%+v", open), fmt.Sprintf("%#v", open), fmt.Sprintf("%v", []Key{open})} {
+			if strings.Trim(text, "[]") != open.Name {
+				t.Error("a key shows itself:", text)
+			}
 		}
 		_, err = key.unlock(passphraseOf("another"))
 		refusedWith(t, err, fault.Unauthenticated, "is not the passphrase of key "+key.name)

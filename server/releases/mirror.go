@@ -180,7 +180,7 @@ func (m *Mirror) stage(file string, text []byte) error {
 	if err != nil {
 		return fmt.Errorf("take release metadata: %w", err)
 	}
-	if len(waiting) >= maxIncoming {
+	if len(waiting) >= maxIncoming && file != timestampName { // which clears them
 		return fault.New(fault.QueueFull, "%d metadata files wait for a timestamp; that is the limit", maxIncoming).With("limit", maxIncoming).
 			WithHint("a timestamp that holds clears them")
 	}

@@ -107,6 +107,31 @@ func TestEndlessBodiesAreCutAtTheLimit(t *testing.T) {
 	}
 }
 
+// A full waiting room does not keep out the timestamp that empties it.
+func TestAFullWaitingRoomIsEmptiedByItsTimestamp(t *testing.T) {
+	w := newWorld(t)
+	w.publish("1.0.0")
+	w.add(target(build.Interlock, "1.1.0", "linux-amd64"))
+	w.repo.Publish()
+	for name, text := range w.repo.Files() {
+		if file, ok := strings.CutPrefix(name, "metadata/"); ok && file != "timestamp.json" {
+			if err := w.Put(file, bytes.NewReader(text)); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	for n := 1000; ; n++ {
+		if err := w.Put(fmt.Sprintf("%d.targets.json", n), strings.NewReader(fmt.Sprintf(`{"signed":{"_type":"targets","version":%d}}`, n))); err != nil {
+			refusedWith(t, err, fault.QueueFull, "")
+			break
+		}
+	}
+	if err := w.Put("timestamp.json", bytes.NewReader(w.repo.File("metadata/timestamp.json"))); err != nil {
+		t.Fatal(err)
+	}
+	w.shows("1.1.0")
+}
+
 // Whatever comes in, what is live stays as it is: one case for every way in which a set can be wrong.
 func TestASetThatDoesNotHoldChangesNothing(t *testing.T) {
 	for name, c := range map[string]struct {
