@@ -51,6 +51,7 @@ func (a *app) serveCmd() *cobra.Command {
 	cmd.MarkFlagsRequiredTogether("tls-cert", "tls-key")
 	cmd.MarkFlagsMutuallyExclusive("tls-cert", "tls-self-signed", "acme-domain")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return a.serve(cmd.Context(), flags) }
+	cmd.AddCommand(a.serveInstallCmd(cmd), a.serveUpgradeCmd(), a.serveUninstallCmd(), a.serveBackupCmd(), a.serveRestoreCmd(), a.serveRunningCmd())
 	return cmd
 }
 

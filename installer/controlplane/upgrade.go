@@ -18,7 +18,7 @@ type Upgrade struct {
 	Copy     func(ctx context.Context) (copied string, err error) // of the database, while nothing runs
 	Restore  func(ctx context.Context, copied string) error
 	Running  func(ctx context.Context) (version string, err error) // of the server, once it is ready
-	Restarts func(ctx context.Context) (int, error)               // how often the service ended by itself since Start
+	Restarts func(ctx context.Context) (int, error)                // how often the service ended by itself since Start
 	Within   time.Duration                                         // for a version to serve, its migrations included
 	Clock    clock.Clock
 	Say      func(format string, args ...any)
@@ -67,6 +67,11 @@ func (u Upgrade) start(ctx context.Context, version string) error {
 	if err := u.Start(ctx); err != nil {
 		return fmt.Errorf("start the control plane: %w", err)
 	}
+	return u.Await(ctx, version)
+}
+
+// Await returns when the service that was started serves as version; "" for whichever.
+func (u Upgrade) Await(ctx context.Context, version string) error {
 	end := u.Clock.Now().Add(u.Within)
 	for {
 		now, err := u.Running(ctx)

@@ -46,7 +46,9 @@ func newWorld(t *testing.T) (*world, Upgrade) {
 		Programs: w.programs, Clock: clock.System, Within: 300 * time.Millisecond, Say: func(string, ...any) {},
 		Stop:  step("stop", func() error { w.up = false; return nil }),
 		Start: step("start", func() error { w.up = true; w.migrate(); return nil }),
-		Copy:  func(ctx context.Context) (string, error) { return "backup", step("copy", func() error { return nil })(ctx) },
+		Copy: func(ctx context.Context) (string, error) {
+			return "backup", step("copy", func() error { return nil })(ctx)
+		},
 		Restore: func(ctx context.Context, _ string) error {
 			return step("restore", func() error { w.schema, w.lost = "", true; return nil })(ctx)
 		},
