@@ -96,7 +96,7 @@ type certifier struct {
 	log     *slog.Logger
 	// challenges answers the authority on plain http, and gives everything else to next.
 	challenges func(next http.Handler) http.Handler
-	stop       context.CancelFunc // ends requests to the authority that are under way
+	wire       *acmeWire // to the authority
 
 	mu     sync.Mutex
 	failed map[string]refusal // by domain
@@ -121,59 +121,21 @@ func (c *Config) certifier() (*certifier, error) {
 	if err := os.Chmod(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("close %s to others: %w", dir, err)
 	}
-	life, stop := context.WithCancel(context.Background())
+	wire := newACMEWire(http.DefaultTransport)
 	m := &autocert.Manager{
 		Prompt: autocert.AcceptTOS, Cache: autocert.DirCache(dir), HostPolicy: autocert.HostWhitelist(c.ACMEDomains...), Email: c.ACMEEmail,
 		Client: &acme.Client{
 			DirectoryURL: c.ACMEDirectory, UserAgent: "interlock/" + c.Version,
-			HTTPClient: &http.Client{Transport: mortal{life, http.DefaultTransport}, Timeout: time.Minute},
+			HTTPClient: &http.Client{Transport: wire, Timeout: time.Minute},
 		},
 	}
 	if c.ACMEDirectory == "" {
 		m.Client.DirectoryURL = autocert.DefaultACMEDirectory
 	}
 	return &certifier{
-		source: m, domains: c.ACMEDomains, clock: c.Clock, log: c.Logger, challenges: m.HTTPHandler, stop: stop, failed: map[string]refusal{},
+		source: m, domains: c.ACMEDomains, clock: c.Clock, log: c.Logger, challenges: m.HTTPHandler, wire: wire, failed: map[string]refusal{},
 	}, nil
 }
-
-// mortal ends requests when the server goes down: the library waits for its authority without a context.
-type mortal struct {
-	life context.Context // of the server
-	next http.RoundTripper
-}
-
-// RoundTrip makes one request.
-func (m mortal) RoundTrip(req *http.Request) (*http.Response, error) {
-	if m.life.Err() != nil {
-		return nil, context.Cause(m.life)
-	}
-	ctx, cancel := context.WithCancel(req.Context())
-	unhook := context.AfterFunc(m.life, cancel)
-	resp, err := m.next.RoundTrip(req.WithContext(ctx))
-	if err != nil {
-		unhook()
-		cancel()
-		return nil, err
-	}
-	resp.Body = &tied{resp.Body, func() { unhook(); cancel() }}
-	return resp, nil
-}
-
-// tied is a body whose end frees what its request held.
-type tied struct {
-	body interface {
-		Read([]byte) (int, error)
-		Close() error
-	}
-	free func()
-}
-
-// Read reads the body.
-func (t *tied) Read(p []byte) (int, error) { return t.body.Read(p) }
-
-// Close closes the body.
-func (t *tied) Close() error { defer t.free(); return t.body.Close() }
 
 // config is the TLS side of a server with these certificates.
 func (c *certifier) config() *tls.Config {
@@ -224,13 +186,13 @@ func (c *certifier) note(name string, err error) {
 	wait := acmeWaits[min(r.times, len(acmeWaits)-1)]
 	c.failed[name] = refusal{err: err, times: r.times + 1, again: now.Add(wait)}
 	c.log.Warn("no certificate from the ACME authority: it must reach port 443 of the domain here, or port 80 with --http-listen",
-		slog.String("domain", name), slog.Any("cause", err), slog.Duration("againIn", wait))
+		slog.String("domain", name), slog.Any("cause", err), slog.String("reason", c.wire.said()), slog.Duration("againIn", wait))
 }
 
 // run obtains the certificates ahead of the first handshake, and tries on where that fails, until ctx ends.
 func (c *certifier) run(ctx context.Context) error {
-	defer c.stop()
-	defer context.AfterFunc(ctx, c.stop)()
+	defer c.wire.cut()
+	defer context.AfterFunc(ctx, c.wire.cut)()
 	for _, d := range c.domains {
 		for ctx.Err() == nil {
 			cert, err := c.certificate(&tls.ClientHelloInfo{ServerName: d})
@@ -262,10 +224,16 @@ func front(publicURL string, certs *certifier) http.Handler {
 		// A credential that came this way was readable already; it is not sent on.
 		http.Error(w, "this server speaks https: "+publicURL, http.StatusBadRequest)
 	})
-	if certs != nil {
-		h = certs.challenges(h)
+	if certs == nil {
+		return h
 	}
-	return h
+	h = certs.challenges(h)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if host, _, err := net.SplitHostPort(r.Host); err == nil { // an authority of one's own may look at another port
+			r.Host = host
+		}
+		h.ServeHTTP(w, r)
+	})
 }
 
 // listenFront opens the plain http side; nil when none was asked for.

@@ -1,6 +1,7 @@
 package server_test
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"io/fs"
@@ -28,7 +29,9 @@ type authorized struct {
 	log  *logged
 	addr string // of https
 	http string // of plain http; "" without
-	stop func() error
+
+	nobody string // where the authority looks instead of addr
+	stop   func() error
 }
 
 // logged keeps the log's text.
@@ -73,7 +76,7 @@ func (a *authorized) start() {
 	// The authority looks for the server before anybody knows its port.
 	ready := make(chan struct{})
 	a.ca.mu.Lock()
-	a.ca.alpn = func() string { <-ready; return a.addr }
+	a.ca.alpn = func() string { <-ready; return cmp.Or(a.nobody, a.addr) }
 	a.ca.plain = nil
 	if a.http != "" {
 		a.ca.plain = func() string { return a.http }
@@ -233,6 +236,15 @@ func TestAnAuthorityThatRefuses(t *testing.T) {
 	if n := strings.Count(a.log.String(), "no certificate from the ACME authority"); n != 1 {
 		t.Errorf("%d words in the log:\n%s", n, a.log)
 	}
+}
+
+// A challenge that fails is logged with the authority's own reason.
+func TestAChallengeThatFails(t *testing.T) {
+	a := newAuthorized(t, func(a *authorized) { a.nobody = freePort(t) })
+	kit.Await(t, "the reason in the log", func() bool {
+		text := a.log.String()
+		return strings.Contains(text, "tls-alpn-01: ") && strings.Contains(text, "connection refused")
+	})
 }
 
 // A control plane that goes down does not wait for an authority that never answers.

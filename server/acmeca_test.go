@@ -49,6 +49,7 @@ type acmeCA struct {
 	orders   int
 	checked  []string
 	problems []string
+	failure  string // of the newest challenge
 }
 
 func newACMECA(t *testing.T, domain string) *acmeCA {
@@ -122,6 +123,7 @@ func (ca *acmeCA) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		kind := strings.TrimPrefix(r.URL.Path, "/challenge/")
 		if err := ca.check(kind); err != nil {
 			ca.problems = append(ca.problems, kind+": "+err.Error())
+			ca.failure = err.Error()
 			ca.status = acme.StatusInvalid
 		} else {
 			ca.checked = append(ca.checked, kind)
@@ -198,11 +200,14 @@ func (ca *acmeCA) order() map[string]any {
 }
 
 func (ca *acmeCA) authorization() map[string]any {
-	challenges := []map[string]string{{"type": "tls-alpn-01", "url": ca.url + "/challenge/alpn", "token": ca.token, "status": ca.status}}
+	challenge := map[string]any{"type": "tls-alpn-01", "url": ca.url + "/challenge/alpn", "token": ca.token, "status": ca.status}
 	if ca.plain != nil {
-		challenges = []map[string]string{{"type": "http-01", "url": ca.url + "/challenge/http", "token": ca.token, "status": ca.status}}
+		challenge = map[string]any{"type": "http-01", "url": ca.url + "/challenge/http", "token": ca.token, "status": ca.status}
 	}
-	return map[string]any{"status": ca.status, "identifier": map[string]string{"type": "dns", "value": ca.domain}, "challenges": challenges}
+	if ca.status == acme.StatusInvalid {
+		challenge["error"] = map[string]any{"type": "urn:ietf:params:acme:error:connection", "detail": ca.failure}
+	}
+	return map[string]any{"status": ca.status, "identifier": map[string]string{"type": "dns", "value": ca.domain}, "challenges": []any{challenge}}
 }
 
 // check proves that the domain is the server's: by a handshake with the protocol acme-tls/1, or by the

@@ -28,7 +28,7 @@ func (i *issuer) GetCertificate(*tls.ClientHelloInfo) (*tls.Certificate, error) 
 func TestARefusedDomainIsLeftAlone(t *testing.T) {
 	fake := clock.NewFake(time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC))
 	i := &issuer{err: errors.New("rate limited")}
-	c := &certifier{source: i, domains: []string{"a.example.com"}, clock: fake, log: slog.New(slog.DiscardHandler), failed: map[string]refusal{}}
+	c := &certifier{source: i, domains: []string{"a.example.com"}, clock: fake, log: slog.New(slog.DiscardHandler), wire: newACMEWire(nil), failed: map[string]refusal{}}
 	knock := func(protos ...string) error {
 		_, err := c.certificate(&tls.ClientHelloInfo{ServerName: "a.example.com", SupportedProtos: protos})
 		return err

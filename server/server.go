@@ -160,6 +160,10 @@ func (p *plane) serve(ctx context.Context, c Config, listeners []net.Listener, s
 
 // serveFront obtains certificates and answers on plain http, as far as that was asked for.
 func (p *plane) serveFront(ctx context.Context, c Config, group *errgroup.Group) (stop func() error) {
+	var handler http.Handler
+	if p.plain != nil {
+		handler = front(c.PublicURL, p.certs) // before the first certificate is asked for: it allows the challenge
+	}
 	if p.certs != nil {
 		group.Go(func() error { return p.certs.run(ctx) })
 	}
@@ -167,7 +171,7 @@ func (p *plane) serveFront(ctx context.Context, c Config, group *errgroup.Group)
 		return func() error { return nil }
 	}
 	srv := &http.Server{
-		Handler: front(c.PublicURL, p.certs), ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 30 * time.Second, MaxHeaderBytes: 64 << 10,
+		Handler: handler, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 30 * time.Second, MaxHeaderBytes: 64 << 10,
 		ErrorLog: slog.NewLogLogger(p.log.Handler(), slog.LevelDebug),
 	}
 	group.Go(func() error { return serveOn(srv, p.plain, false) })
