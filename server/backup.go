@@ -20,7 +20,7 @@ import (
 
 const (
 	backupFolder   = "backups"
-	backupTime     = "20060102T150405Z"
+	backupTime     = "20060102T150405.000Z"
 	backupDatabase = "interlock.db"
 	backupBlobs    = "blobs.txt"
 	partialBackup  = ".partial-"
@@ -46,7 +46,7 @@ func Backup(ctx context.Context, data string, keep int, c clock.Clock) (r Backup
 	name := c.Now().UTC().Format(backupTime)
 	r.Dir = filepath.Join(all, name)
 	if _, err := os.Lstat(r.Dir); err == nil {
-		return r, fault.New(fault.Conflict, "%s is there already", r.Dir).WithHint("wait a second")
+		return r, fault.New(fault.Conflict, "%s is there already", r.Dir).WithHint("do it again")
 	}
 	if _, err := os.Stat(data); err != nil {
 		return r, fault.Wrap(err, fault.NotFound, "%s holds no control plane", data).WithField("data")

@@ -47,7 +47,7 @@ func TestBackupsAreKept(t *testing.T) {
 	for _, e := range entries {
 		names = append(names, e.Name())
 	}
-	if want := []string{"20260302T033000Z", "20260303T033000Z"}; !slices.Equal(names, want) {
+	if want := []string{"20260302T033000.000Z", "20260303T033000.000Z"}; !slices.Equal(names, want) {
 		t.Errorf("the backups are %v, want %v", names, want)
 	}
 	if len(last.Removed) != 1 || last.Blobs != 1 || last.BlobBytes != 5 || last.DatabaseBytes == 0 {
