@@ -87,7 +87,7 @@ func (a *Agent) doubts() []string {
 		out = append(out, "the owner's limit does not hold: "+u)
 	}
 	if s := a.awake.State(); s.Refused != "" {
-		out = append(out, "the machine may fall asleep in the middle of a task: "+s.Refused)
+		out = append(out, "the machine is not wholly kept awake while a task runs: "+s.Refused)
 	}
 	return out
 }

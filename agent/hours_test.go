@@ -262,7 +262,7 @@ func TestTheMachineIsKeptAwakeOnlyWhileItAnswers(t *testing.T) {
 	r.night.set(func(s *sitting) { s.refuse = errNoLock })
 	<-r.ask("tiny")
 	r.await("the refusal is reported", func() bool {
-		return slices.Contains(r.machine().Warnings, "the machine may fall asleep in the middle of a task: logind says no")
+		return slices.Contains(r.machine().Warnings, "the machine is not wholly kept awake while a task runs: logind says no")
 	})
 	if got := r.agent.Status(t.Context()).Awake; got != (localapi.Awake{Refused: "logind says no"}) {
 		t.Errorf("the owner sees %+v", got)

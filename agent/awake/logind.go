@@ -17,13 +17,27 @@ const (
 	why = "a task runs"
 )
 
-var errDenied = errors.New("denied")
+// deniedError is a lock that this user may not take.
+type deniedError struct {
+	what string
+	why  error
+}
+
+// Error says which lock, and the system's word.
+func (e *deniedError) Error() string {
+	return "logind refuses to block " + e.what + ": " + e.why.Error()
+}
+
+func isDenied(err error) bool {
+	var d *deniedError
+	return errors.As(err, &d)
+}
 
 // takeLogind takes the lock by the message bus. Who is no user of a session may often not block sleep
 // itself; then the machine is at least kept from falling asleep on its own.
 func takeLogind(ctx context.Context) (Lock, error) {
 	sleep, err := inhibit(ctx, "sleep")
-	if !errors.Is(err, errDenied) {
+	if !isDenied(err) {
 		return sleep, err
 	}
 	idle, errIdle := inhibit(ctx, "idle")
@@ -48,7 +62,7 @@ func inhibit(ctx context.Context, what string) (Lock, error) {
 		_ = conn.Close()
 		var refused dbus.Error
 		if errors.As(err, &refused) && denied(refused.Name) {
-			return Lock{}, fmt.Errorf("logind refuses to block %s: %w: %w", what, errDenied, err)
+			return Lock{}, &deniedError{what, err}
 		}
 		if ctx.Err() != nil {
 			return Lock{}, fmt.Errorf("logind does not answer: %w", context.Cause(ctx))

@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"os/exec"
 	"runtime"
@@ -19,7 +18,7 @@ func takeSystem(ctx context.Context) (Lock, error) {
 		return takeProgram(ctx, "caffeinate", "-i")
 	}
 	lock, err := takeLogind(ctx)
-	if err == nil || errors.Is(err, errDenied) {
+	if err == nil || isDenied(err) {
 		return lock, err
 	}
 	lock, errProgram := takeProgram(ctx, "systemd-inhibit", "--what=sleep", "--mode=block", "--who="+who, "--why="+why)
