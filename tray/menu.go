@@ -128,8 +128,8 @@ func role(s Snapshot, a Agent) Item {
 
 func models(a Agent) []Item {
 	lines := a.Models()
-	if a.Reach == Answers && len(lines) == 0 {
-		lines = []string{"No model is assigned"}
+	if len(lines) == 0 { // a menu does not begin with a separator
+		lines = []string{Capital(a.Words())}
 	}
 	out := make([]Item, modelPlaces)
 	for i := range out {

@@ -117,6 +117,7 @@ func TestTheMenuSaysWhatIsWrong(t *testing.T) {
 (and 2 more that cannot be read)
 --
 shed (trainer): the agent does not run
+  (The agent does not run)
   (Start it: interlock agent start)
   --
   ([ ] Always)

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"unicode"
+	"unicode/utf8"
 
 	"interlock.sh/fleet"
 	"interlock.sh/fleet/schedule"
@@ -33,6 +34,15 @@ func Plain(s string) string {
 		s = strings.TrimSpace(string(r[:longest-1])) + "…"
 	}
 	return s
+}
+
+// Capital is text that begins a line.
+func Capital(s string) string {
+	first, rest := utf8.DecodeRuneInString(s)
+	if rest == 0 {
+		return s
+	}
+	return string(unicode.ToUpper(first)) + s[rest:]
 }
 
 // Title is an agent's name among all: the group and the role, with the origin where two would look alike.

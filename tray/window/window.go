@@ -180,14 +180,10 @@ func words(err error) string {
 
 // sentence begins with a capital letter and ends with the way out.
 func sentence(message, hint string) string {
-	r := []rune(message)
-	if len(r) > 0 && r[0] >= 'a' && r[0] <= 'z' {
-		r[0] -= 'a' - 'A'
-	}
 	if hint == "" {
-		return string(r) + "."
+		return tray.Capital(message) + "."
 	}
-	return string(r) + ": " + hint + "."
+	return tray.Capital(message) + ": " + hint + "."
 }
 
 // back is the head of a page that belongs to another.

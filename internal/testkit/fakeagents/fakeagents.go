@@ -60,6 +60,9 @@ func (a *Agent) Change(edit func(*localapi.Status, *fleet.Heartbeat)) {
 	a.settle()
 }
 
+// Group is the agent's group.
+func (a *Agent) Group() string { return a.st.Group }
+
 // Wish is what the owner said last, and how often anything was said.
 func (a *Agent) Wish() (localapi.Wish, int) {
 	a.mu.Lock()

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"sync"
 	"syscall"
 	"time"
 
@@ -37,15 +38,32 @@ func run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	var all sync.WaitGroup
+	defer all.Wait()
 	for _, a := range machine() {
 		if err := a.Start(home); err != nil {
 			return err
 		}
 		defer a.Stop() //nolint:errcheck // it ends with this process
+		all.Go(func() { tell(ctx, a) })
 	}
 	fmt.Println("three agents under", home)
 	<-ctx.Done()
 	return nil
+}
+
+// tell prints each wish of the owner as it comes.
+func tell(ctx context.Context, a *fakeagents.Agent) {
+	for {
+		next := a.Changed()
+		select {
+		case <-ctx.Done():
+			return
+		case <-next:
+			wish, n := a.Wish()
+			fmt.Printf("%s: wish %d is %s, held %v\n", a.Group(), n, wish.Mode, wish.Hold != nil)
+		}
+	}
 }
 
 func machine() []*fakeagents.Agent {

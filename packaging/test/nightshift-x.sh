@@ -1,0 +1,174 @@
+#!/usr/bin/env bash
+# Nightshift on a real panel: Xvfb, openbox and xfce4-panel, with a machine of three played agents.
+#
+#   packaging/test/nightshift-x.sh [FOLDER]
+#
+# The app starts before there is a panel, shows itself when one comes and again when it restarts; its menu is
+# clicked, its window opened. Pictures go to FOLDER (default docs/img). It fails when a click does not reach
+# the agent, when Fyne says that something was drawn from the wrong goroutine, and when the app in the bar is
+# larger than 120 MB or not idle. With AGENT_HOME=… the machine is a real one, whose agents are only looked at.
+set -euo pipefail
+
+here=$(cd "$(dirname "$0")" && pwd)
+top=$(cd "$here/../.." && pwd)
+idle_seconds=${IDLE_SECONDS:-20}
+
+fail() { echo "nightshift-x: $*" >&2; exit 1; }
+
+outside() {
+  for tool in xvfb-run dbus-run-session openbox xfce4-panel xdotool import convert display; do
+    command -v "$tool" >/dev/null || fail "$tool is missing; packaging/dev/setup.sh installs it"
+  done
+  shots=${1:-$top/docs/img}
+  work=$(mktemp -d)
+  trap 'rm -rf "$work"' EXIT
+  cd "$top"
+  CGO_ENABLED=1 go build -tags gles -o "$work/nightshift" ./cmd/nightshift
+  CGO_ENABLED=0 go build -o "$work/fakeagents" ./internal/testkit/fakeagents/program
+  mkdir -p "$work/home" "$shots"
+  code=0
+  env -i PATH="$PATH" HOME="$work/home" WORK="$work" SHOTS="$shots" IDLE_SECONDS="$idle_seconds" AGENT_HOME="${AGENT_HOME:-}" \
+    LANG=C.UTF-8 LIBGL_ALWAYS_SOFTWARE=1 NO_AT_BRIDGE=1 \
+    timeout 150 xvfb-run -a -s '-screen 0 1000x700x24' dbus-run-session -- bash ${TRACE:+-x} "$here/nightshift-x.sh" --inside \
+    >"$work/log" 2>&1 </dev/null || code=$?
+  grep '^nightshift-x:' "$work/log" || true
+  if [ "$code" != 0 ]; then
+    tail -n 40 "$work/log" >&2
+    fail "failed with $code"
+  fi
+  if grep -n 'Error in Fyne call thread' "$work/log" >&2; then
+    fail "something was drawn from the wrong goroutine"
+  fi
+}
+
+say() { echo "nightshift-x: $*"; }
+
+# shellcheck disable=SC2153 # WORK and SHOTS come from the outer run
+shot() { import -window root "$WORK/$1.png"; }
+
+# await COMMAND…: until it succeeds, 15 s at most.
+await() {
+  for _ in $(seq 150); do
+    "$@" && return 0
+    sleep 0.1
+  done
+  fail "waited in vain for: $*"
+}
+
+# menu opens the menu of the item, which stands alone at the right end of the panel.
+menu() {
+  xdotool mousemove 986 14 click 1
+  sleep 1
+}
+
+close_menu() {
+  xdotool key Escape key Escape
+  sleep 0.3
+}
+
+# lit: something has been drawn at the end of the panel.
+lit() { [ "$(import -window root -crop 24x24+974+2 +repage -format '%k' info:)" -gt 20 ]; }
+
+unlit() { ! lit; }
+
+window_there() { xdotool search --name '^Nightshift$' >/dev/null 2>&1; }
+
+window_gone() { ! window_there; }
+
+agent_said() { grep -q "$1" "$WORK/agents"; }
+
+# page NAME [KEY]: shows a page of the window and takes its picture.
+page() {
+  "$WORK/nightshift" --page "$1"
+  await window_there
+  sleep 1.5
+  import -window "$(xdotool search --name '^Nightshift$' | head -n 1)" "$SHOTS/nightshift-$1.png"
+}
+
+rss() { awk '/^VmRSS/ { print int($2 / 1024) }' "/proc/$1/status"; }
+
+ticks() { awk '{ print $14 + $15 }' "/proc/$1/stat"; }
+
+panel() {
+  xfce4-panel --disable-wm-check &
+  panel=$!
+}
+
+inside() {
+  trap 'kill $(jobs -p) 2>/dev/null || true; wait' EXIT
+  export NIGHTSHIFT_HOME=${AGENT_HOME:-$HOME/.nightshift}
+  local conf=$HOME/.config/xfce4/xfconf/xfce-perchannel-xml
+  mkdir -p "$conf"
+  cp "$(dirname "$0")/xfce4-panel.xml" "$conf/"
+  openbox &
+  sleep 0.5
+  convert -size 1000x700 'gradient:#3a4a6b-#1d2438' "$WORK/ground.png"
+  display -window root "$WORK/ground.png" || true # it paints and says 1
+  : >"$WORK/agents"
+  if [ -z "$AGENT_HOME" ]; then
+    "$WORK/fakeagents" >>"$WORK/agents" &
+    await agent_said 'three agents'
+  fi
+  "$WORK/nightshift" &
+  app=$!
+  sleep 1
+  panel
+  await lit
+  say "the item came after its panel"
+  kill "$panel"
+  wait "$panel" || true
+  await unlit
+  panel
+  await lit
+  say "the item came back to a restarted panel"
+
+  menu
+  xdotool mousemove 800 96
+  sleep 1
+  shot menu
+  convert "$WORK/menu.png" -crop 700x320+300+0 +repage "$SHOTS/nightshift-menu.png"
+  if [ -z "$AGENT_HOME" ]; then
+    xdotool mousemove 500 98 mousemove 450 98 mousemove 420 171
+    sleep 0.3
+    xdotool click 1
+    await agent_said 'support-bot: wish 1 is paused'
+    say "a click on Paused reached the agent"
+    menu
+    xdotool mousemove 800 96
+    sleep 1
+    shot paused
+    convert "$WORK/paused.png" -crop 700x320+300+0 +repage "$SHOTS/nightshift-menu-paused.png"
+    xdotool mousemove 500 98 mousemove 450 98 mousemove 420 122
+    sleep 0.3
+    xdotool click 1
+    await agent_said 'support-bot: wish 2 is always'
+    say "and back to Always"
+  else
+    close_menu
+  fi
+
+  for p in roles updates about uninstall; do page "$p"; done
+  local window
+  window=$(pgrep -P "$app" | head -n 1)
+  say "the window takes $(rss "$window") MB while it is open, drawn without a graphics card"
+  xdotool search --name '^Nightshift$' windowclose
+  await window_gone
+
+  sleep 2
+  local before after size
+  before=$(ticks "$app")
+  sleep "$IDLE_SECONDS"
+  after=$(ticks "$app")
+  size=$(rss "$app")
+  say "idle: $size MB, $((after - before)) ticks of 10 ms in $IDLE_SECONDS s"
+  [ "$size" -le 120 ] || fail "the app in the bar takes $size MB; the limit is 120"
+  [ $((after - before)) -le $((IDLE_SECONDS / 4 + 1)) ] || fail "the app in the bar is not idle"
+  kill "$app"
+  wait "$app" || fail "the app ended with $?"
+}
+
+if [ "${1:-}" = --inside ]; then
+  inside
+else
+  outside "$@"
+fi
