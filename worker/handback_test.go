@@ -13,8 +13,9 @@ import (
 
 const hoursEnded = "the owner's hours ended"
 
-// holding makes a handler that says it runs and then waits: for its context, or when deaf until over.
-func holding(running chan<- error, deaf bool, over <-chan struct{}) worker.HandlerFunc {
+// holding makes a handler that says that it runs (nil), waits for its context's end, and says why that was.
+// A deaf one waits until over instead.
+func holding(running chan<- any, deaf bool, over <-chan struct{}) worker.HandlerFunc {
 	return func(ctx context.Context, _ *worker.Task) (any, error) {
 		running <- nil
 		if deaf {
@@ -41,7 +42,7 @@ func TestHandBackGivesUpWhatIsInHandAndTheWorkerGoesOn(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := newFake(t)
-			running, over := make(chan error, 4), make(chan struct{})
+			running, over := make(chan any, 4), make(chan struct{})
 			w, end := p.run(worker.Options{Spool: t.TempDir()}, c.safety, holding(running, c.deaf, over))
 			p.add("default", 1)
 			<-running
@@ -49,7 +50,7 @@ func TestHandBackGivesUpWhatIsInHandAndTheWorkerGoesOn(t *testing.T) {
 			w.Drain()
 			go func() { handed <- w.HandBack(t.Context(), hoursEnded) }()
 			if !c.deaf {
-				if err := <-running; !errors.Is(err, worker.ErrStopping) || err.Error() != hoursEnded {
+				if err, _ := (<-running).(error); !errors.Is(err, worker.ErrStopping) || err.Error() != hoursEnded {
 					t.Errorf("the handler's context ended with %v", err)
 				}
 			}
@@ -110,7 +111,7 @@ func TestHandBackOfNothing(t *testing.T) {
 // A Resume that comes in between is not undone: the attempt goes back, and the worker claims on.
 func TestHandBackOfAWorkerThatClaims(t *testing.T) {
 	p := newFake(t)
-	running := make(chan error, 4)
+	running := make(chan any, 4)
 	w, _ := p.run(worker.Options{}, tasks.Pure, holding(running, false, nil))
 	p.add("default", 1)
 	<-running
@@ -121,8 +122,8 @@ func TestHandBackOfAWorkerThatClaims(t *testing.T) {
 	}
 	<-running // its context ended
 	p.add("default", 1)
-	if err := <-running; err != nil {
-		t.Fatal(err)
+	if got := <-running; got != nil {
+		t.Fatal(got)
 	}
 	if s := w.Stats(); s.Draining || s.Returned != 1 || s.Held != 1 {
 		t.Errorf("stats %+v", s)
@@ -169,7 +170,7 @@ func TestHandBackOfWhatAClaimUnderWayBrings(t *testing.T) {
 func TestTheSpoolReplaysAHandBackAndNoResult(t *testing.T) {
 	p, dir := newFake(t), t.TempDir()
 	p.onFail = func(tasks.FailReport) (tasks.Outcome, error) { return tasks.Outcome{}, away }
-	running, over := make(chan error, 1), make(chan struct{})
+	running, over := make(chan any, 1), make(chan struct{})
 	w, end := p.run(worker.Options{Spool: dir}, tasks.Pure, holding(running, true, over))
 	p.add("default", 1)
 	<-running
