@@ -202,8 +202,7 @@ func TestConformanceKeys(t *testing.T) {
 		"deprecated_keyid_hash_algorithms": func(c *conform) {
 			c.repo.SetKeys(tufrepo.Snapshot, 1, tufrepo.NewKey(c.t))
 			for _, k := range c.repo.Root.Signed.Keys {
-				k.UnrecognizedFields = map[string]any{"x-unused": "md5"}
-				break
+				k.UnrecognizedFields = map[string]any{"keyid_hash_algorithms": "md5"}
 			}
 			c.repo.Publish(all()...)
 			c.refresh(true)

@@ -40,6 +40,7 @@ func (c *conform) begin(root []byte) {
 	must(c.t, err)
 	must(c.t, os.MkdirAll(u.folder.trust(), 0o700))
 	must(c.t, os.WriteFile(u.folder.rootFile(), root, 0o600))
+	must(c.t, os.WriteFile(filepath.Join(u.folder.trust(), firstRoot), root, 0o600)) // as pinning leaves it
 	c.u = u
 }
 
@@ -126,7 +127,7 @@ func TestConformanceBasic(t *testing.T) {
 			if r := c.repo.Requests(); r[len(r)-1] != "metadata/timestamp.json" {
 				c.t.Errorf("requests %v", r)
 			}
-			if strings.Contains(string(c.held("timestamp")), "100") {
+			if strings.Contains(string(c.held("timestamp")), `"version":100`) {
 				c.t.Error("the changed timestamp is held")
 			}
 		},

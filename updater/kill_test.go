@@ -107,6 +107,7 @@ func (r *rig) finish(state, current string) {
 // SIGKILL at every durable step of an update, good and bad: the machine runs right after it, and the next
 // passes end as if nothing had happened.
 func TestSIGKILLAtEveryStep(t *testing.T) {
+	t.Parallel()
 	for behaviour, end := range map[string][2]string{"good": {Current, "1.1.0"}, "dead": {Reverted, "1.0.0"}} {
 		for i, step := range steps(t, behaviour) {
 			t.Run(fmt.Sprintf("%s/%d-%s", behaviour, i+1, step), func(t *testing.T) {
@@ -126,6 +127,7 @@ func TestSIGKILLAtEveryStep(t *testing.T) {
 
 // A second SIGKILL at the step where the first pass was killed: nothing needs a step to be reached twice.
 func TestSIGKILLTwice(t *testing.T) {
+	t.Parallel()
 	for i := range steps(t, "dead") {
 		t.Run(strconv.Itoa(i+1), func(t *testing.T) {
 			t.Parallel()
@@ -146,6 +148,7 @@ func TestSIGKILLTwice(t *testing.T) {
 
 // SIGKILL at every request: in the middle of each metadata file and of the program.
 func TestSIGKILLAtEveryRequest(t *testing.T) {
+	t.Parallel()
 	for at := 1; at <= 6; at++ {
 		t.Run(strconv.Itoa(at), func(t *testing.T) {
 			t.Parallel()
@@ -177,6 +180,7 @@ func TestSIGKILLAtEveryRequest(t *testing.T) {
 
 // What a power cut or a bad disk leaves is mended, and never leaves the machine without a program.
 func TestWhatACrashDamagedIsMended(t *testing.T) {
+	t.Parallel()
 	damage := func(path string) func(*rig) {
 		return func(r *rig) { must(r.t, os.WriteFile(r.app+"/"+path, []byte(`{"signed": {"_ty`), 0o600)) }
 	}
@@ -208,6 +212,7 @@ func TestWhatACrashDamagedIsMended(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			r := newRig(t)
 			r.release("1.1.0", "good")
 			r.want(r.run(), Current, "1.1.0")
@@ -220,8 +225,10 @@ func TestWhatACrashDamagedIsMended(t *testing.T) {
 
 // A state that was lost in the middle of a verdict: the links say that it was open.
 func TestAVerdictSurvivesTheLossOfTheState(t *testing.T) {
+	t.Parallel()
 	for behaviour, end := range map[string][2]string{"good": {Current, "1.1.0"}, "dead": {Reverted, "1.0.0"}} {
 		t.Run(behaviour, func(t *testing.T) {
+			t.Parallel()
 			r := newRig(t)
 			r.release("1.1.0", behaviour)
 			at := 0
@@ -241,6 +248,7 @@ func TestAVerdictSurvivesTheLossOfTheState(t *testing.T) {
 
 // A machine with nothing complete left is told so; there is nothing that could be started.
 func TestNoCompleteProgram(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	must(t, os.Remove(r.app+"/1.0.0/"+build.Interlock))
 	if _, err := r.updater().Run(t.Context()); contains(err, "holds no complete interlock", "install line") != nil {
