@@ -26,6 +26,7 @@ type ceiling struct {
 
 	away      time.Time // since when the machine is to be free; zero when it may work
 	handsBack bool      // what was in hand then is handed back
+	tell      bool      // the worker is to be told again what it may claim
 }
 
 // judge answers "may it work now?" anew, in the zone that the machine has now. A change is heeded and
@@ -183,6 +184,11 @@ func (a *Agent) handBack(ctx context.Context, reason string) {
 	if err := a.worker.HandBack(bound, reason); err != nil && ctx.Err() == nil {
 		a.log.Warn("hand back the work in hand", slog.Any("cause", err))
 	}
+	// That drained the worker. The machine may have been given free in that very moment.
+	a.mu.Lock()
+	a.ceiling.tell = true
+	a.mu.Unlock()
+	a.poke()
 }
 
 // pausedState is who paused the machine, and until when. Callers hold mu.

@@ -230,6 +230,15 @@ func TestWorkInHandGoesBackWhenTheGraceIsOver(t *testing.T) {
 	}
 }
 
+// The owner may give the machine free in the moment in which its grace ends.
+func TestAHandBackThatComesTooLateKeepsNobodyFromWorking(t *testing.T) {
+	r, _ := newServingRig(t, fakellama.Config{})
+	r.agent.handBack(t.Context(), "the machine is paused (by owner)")
+	if run := <-r.ask("tiny"); run.State != tasks.Succeeded {
+		t.Errorf("the run after it: %+v", run)
+	}
+}
+
 func TestWorkThatEndsWithinTheGraceIsDone(t *testing.T) {
 	control := fakellama.NewControl(t)
 	control.Step(1)
