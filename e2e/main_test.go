@@ -20,10 +20,12 @@ var (
 	assets  string // folder for serve --assets, with a build for this machine
 )
 
-// TestMain becomes the scripted llama-server when it is started as one. Otherwise it builds the program
+// TestMain becomes the scripted llama-server, or the probe of a service's confinement, when it is started as
+// one. Otherwise it builds the program
 // once, with the flags of every other build, and lays out what machines install from.
 func TestMain(m *testing.M) {
 	fakellama.MaybeRun()
+	maybeProbe()
 	os.Exit(run(m))
 }
 
