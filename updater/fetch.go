@@ -168,7 +168,7 @@ func (u *Updater) pin(ctx context.Context) error {
 		return err
 	}
 	for _, o := range u.Origins {
-		first, err := Pin(ctx, string(u.folder), o)
+		first, err := u.folder.pin(ctx, o, u.Root)
 		if err != nil {
 			u.log.WarnContext(ctx, "no root of trust can be pinned", "mirror", o.Name, "error", err)
 			continue

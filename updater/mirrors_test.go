@@ -182,6 +182,53 @@ func TestPinTrustsTheFirstRootOnly(t *testing.T) {
 	}
 }
 
+func TestTheBuiltInRoot(t *testing.T) {
+	t.Parallel()
+	t.Run("needs no pinning, and nobody else's is pinned", func(t *testing.T) {
+		t.Parallel()
+		r := newRig(t)
+		r.repo.Publish(tufrepo.Root) // a program is built with a later root
+		r.Root = r.repo.File("metadata/2.root.json")
+		r.release("1.1.0", "good")
+		fleetOf(t, r, tufrepo.New(t, born), r.repo)
+		n := r.run()
+		r.want(n, Current, "1.1.0")
+		if n.Mirrors[0].OK || !n.Mirrors[1].OK {
+			t.Errorf("mirrors %+v", n.Mirrors)
+		}
+		first, err := os.ReadFile(filepath.Join(r.app, "trust", firstRoot))
+		if err != nil || string(first) != string(r.repo.File("metadata/1.root.json")) {
+			t.Errorf("the first root is not kept: %v", err)
+		}
+	})
+	t.Run("of another repository does not replace what is kept", func(t *testing.T) {
+		t.Parallel()
+		r := attacked(t)
+		other := tufrepo.New(t, born)
+		for range 5 {
+			other.Publish(tufrepo.Root)
+		}
+		r.Root = other.File("metadata/6.root.json")
+		r.release("1.2.0", "good")
+		r.want(r.run(), Current, "1.2.0")
+	})
+	t.Run("means nothing in a folder of its own", func(t *testing.T) {
+		t.Parallel()
+		other, builtIn := tufrepo.New(t, born), tufrepo.New(t, born)
+		first := other.File("metadata/1.root.json")
+		f := folder(filepath.Join(t.TempDir(), "app-"+ownName(first)))
+		if _, err := f.pin(t.Context(), origin(t, builtIn.Serve()), builtIn.File("metadata/1.root.json")); contains(err, "another root of trust than the one that") != nil {
+			t.Errorf("a root was pinned that the folder is not for: %v", err)
+		}
+		if ok, err := f.pin(t.Context(), origin(t, other.Serve()), builtIn.File("metadata/1.root.json")); err != nil || !ok {
+			t.Fatalf("%v %v", ok, err)
+		}
+		if held, _, err := f.root(builtIn.File("metadata/1.root.json")); err != nil || string(held) != string(first) {
+			t.Errorf("the root is another: %v", err)
+		}
+	})
+}
+
 func TestFolderOfAnOrigin(t *testing.T) {
 	t.Parallel()
 	home := t.TempDir()

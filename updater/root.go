@@ -12,6 +12,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/theupdateframework/go-tuf/v2/metadata"
 	"github.com/theupdateframework/go-tuf/v2/metadata/trustedmetadata"
@@ -43,8 +44,22 @@ func parseRoot(b []byte) (*metadata.Metadata[metadata.RootType], error) {
 	return set.Root, nil
 }
 
-// root is the newest root of trust in the folder, or the built-in one when that is newer. A file that a
-// crash damaged is passed over for the copy that the metadata keeps.
+// own is the first half of the digest of the first root that a folder of its own is named for, in hex: such
+// a folder is for the repository of another root than the common one, and so than the built-in one.
+func (f folder) own() string {
+	name, ok := strings.CutPrefix(filepath.Base(string(f)), "app-")
+	if _, err := hex.DecodeString(name); !ok || err != nil || len(name) != 2*ownBytes {
+		return ""
+	}
+	return name
+}
+
+// ownBytes of a digest name a folder of its own.
+const ownBytes = 4
+
+// root is the newest root of trust that the folder keeps, else the built-in one. A kept one is always of the
+// right repository, and the way from it to a newer one is signed; numbers of two repositories do not compare.
+// A file that a crash damaged is passed over for the copy that the metadata keeps.
 func (f folder) root(builtIn []byte) ([]byte, *metadata.Metadata[metadata.RootType], error) {
 	var best []byte
 	var root *metadata.Metadata[metadata.RootType]
@@ -66,14 +81,12 @@ func (f folder) root(builtIn []byte) ([]byte, *metadata.Metadata[metadata.RootTy
 			best, root = b, r
 		}
 	}
-	if builtIn != nil {
+	if root == nil && builtIn != nil && f.own() == "" {
 		r, err := parseRoot(builtIn)
 		if err != nil {
 			return nil, nil, fmt.Errorf("read the built-in root of trust: %w", err)
 		}
-		if root == nil || r.Signed.Version > root.Signed.Version {
-			best, root = builtIn, r
-		}
+		best, root = builtIn, r
 	}
 	switch {
 	case root != nil:
@@ -88,15 +101,22 @@ func (f folder) root(builtIn []byte) ([]byte, *metadata.Metadata[metadata.RootTy
 // Pin makes the root that an origin serves the root of trust of an app folder, once: a folder that has a
 // root, or a program with a built-in one, keeps it. It is trust on first use, over the connection that the
 // client checks (certificate or pin). first says whether it was pinned now. An origin without a repository
-// pins nothing.
+// pins nothing; a folder of its own takes the root that it is named for and no other.
 func Pin(ctx context.Context, app string, o Origin) (first bool, err error) {
-	f := folder(app)
-	if _, _, err := f.root(BuiltIn()); !errors.Is(err, errNoRoot) {
+	return folder(app).pin(ctx, o, BuiltIn())
+}
+
+func (f folder) pin(ctx context.Context, o Origin, builtIn []byte) (first bool, err error) {
+	if _, _, err := f.root(builtIn); !errors.Is(err, errNoRoot) {
 		return false, err
 	}
 	b, err := f.fetchRoot(ctx, o, 1)
 	if err != nil || b == nil {
 		return false, err
+	}
+	if own := f.own(); own != "" && own != ownName(b) {
+		return false, fault.New(fault.Conflict, "%s has another root of trust than the one that %s is for", o.Name, f).
+			WithHint("nothing of it is used; ask its operator whether the repository began anew, then run the install line again")
 	}
 	if err := os.MkdirAll(f.trust(), 0o700); err != nil {
 		return false, fmt.Errorf("make the trust folder: %w", err)
@@ -160,8 +180,13 @@ func Folder(ctx context.Context, home string, o Origin) (string, error) {
 	if bytes.Equal(same, held) {
 		return common, nil
 	}
+	return common + "-" + ownName(first), nil
+}
+
+// ownName is what a folder of its own is named after app- for a first root.
+func ownName(first []byte) string {
 	sum := sha256.Sum256(first)
-	return common + "-" + hex.EncodeToString(sum[:4]), nil
+	return hex.EncodeToString(sum[:ownBytes])
 }
 
 // keepRoot writes a newer root of trust, so that a later pass begins with it.

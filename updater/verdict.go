@@ -2,11 +2,13 @@ package updater
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"time"
 
+	"interlock.sh/fault"
 	"interlock.sh/fleet/build"
 	"interlock.sh/internal/retry"
 )
@@ -162,7 +164,7 @@ func (u *Updater) judge(ctx context.Context, p *pending, w *subjectState, s Subj
 	}
 	switch {
 	case err != nil:
-		return fail("does not answer: %v", err)
+		return fail("does not answer: %s", message(err))
 	case !h.Up:
 		return fail("is not up%s", because(h.Why))
 	case h.Version != p.Version:
@@ -187,7 +189,7 @@ func (u *Updater) silent(ctx context.Context, w *subjectState, s Subject, h Heal
 	defer cancel()
 	if err := s.Reach(ctx); err != nil {
 		w.Reached = time.Time{}
-		return open, fmt.Sprintf("sent no heartbeat, and its control plane cannot be reached from this machine: %v", err)
+		return open, fmt.Sprintf("sent no heartbeat, and its control plane cannot be reached from this machine: %s", message(err))
 	}
 	now := u.clock.Now()
 	if w.Reached.IsZero() {
@@ -197,6 +199,15 @@ func (u *Updater) silent(ctx context.Context, w *subjectState, s Subject, h Heal
 		return unclear, "sent no heartbeat yet"
 	}
 	return bad, fmt.Sprintf("sent no heartbeat%s, while its control plane answers this machine", because(h.Why))
+}
+
+// message leaves out what a coded error hints at: it is for whoever asked, and nobody did.
+func message(err error) string {
+	var e *fault.Error
+	if errors.As(err, &e) {
+		return e.Message
+	}
+	return err.Error()
 }
 
 func because(why string) string {
