@@ -83,6 +83,7 @@ type Agent struct {
 	closing  chan *closing // somebody wants the owner's door closed
 	since    handOverNote  // of the former image, until work goes on; reconcile's alone once Run runs
 
+	offering sync.Mutex // held from deciding what the worker may claim until it is told
 	owning   sync.Mutex // held while the owner's wish is written
 	mu       sync.Mutex
 	server   *fleet.ServerFacts // the model server program; nil when there is none

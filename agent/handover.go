@@ -119,6 +119,7 @@ func (a *Agent) replaceLoop(ctx context.Context) error {
 			return nil
 		}
 		a.mu.Lock()
+		a.ceiling.tell = true // the worker was drained behind reconcile's back
 		a.going = replacement{failed: fmt.Sprintf("could not go on as the new program, and goes on as version %s: %v", a.Version, err)}
 		a.mu.Unlock()
 		a.log.Error("replace the program", slog.Any("cause", err))
@@ -132,7 +133,9 @@ func (a *Agent) becomeNext(ctx context.Context) error {
 	program := a.going.program
 	a.mu.Unlock()
 	a.log.Info("the program is to be replaced; work in hand is finished first", slog.String("program", program))
+	a.offering.Lock() // an offer that was decided before we were asked is made by now
 	a.worker.Drain()
+	a.offering.Unlock()
 	if err := a.finishWork(ctx); err != nil {
 		return err
 	}

@@ -38,6 +38,7 @@ func (a *Agent) reconcileLoop(ctx context.Context) error {
 // changed waits for its own: the same name is served once.
 func (a *Agent) reconcile(ctx context.Context) {
 	a.judge()
+	a.offering.Lock()
 	a.mu.Lock()
 	wanted := a.wanted()
 	for id, s := range a.serves {
@@ -48,6 +49,7 @@ func (a *Agent) reconcile(ctx context.Context) {
 	pools, drain := a.offerable()
 	a.mu.Unlock()
 	a.offer(pools, drain) // no new work for what is to stop comes first
+	a.offering.Unlock()
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for id, s := range a.serves {
@@ -133,7 +135,11 @@ func (a *Agent) offerable() ([]worker.Pool, bool) {
 
 // offer tells the worker, if it is anything new: each telling is a registration. Only reconcile calls it.
 func (a *Agent) offer(pools []worker.Pool, drain bool) {
-	if a.offered.made && a.offered.drain == drain && slices.Equal(a.offered.pools, pools) {
+	a.mu.Lock()
+	again := a.ceiling.tell
+	a.ceiling.tell = false
+	a.mu.Unlock()
+	if !again && a.offered.made && a.offered.drain == drain && slices.Equal(a.offered.pools, pools) {
 		return
 	}
 	if err := a.worker.SetPools(pools); err != nil {

@@ -17,6 +17,10 @@
 // record on disk, their output, their port and key. It must not know what it runs: a Driver says how
 // to start the server and what its answers mean. It never signals a process that it did not start.
 //
+// An agent that replaces itself by exec hands its children over: they run on, and the next image of the
+// program takes each over that it would start in the same way. A child that was taken over is loading
+// until its checks and its probe have passed, like one that was started.
+//
 // One goroutine owns each child's state. What to do next is decided by machine, which does no I/O and
 // acts through Effects.
 package supervise
