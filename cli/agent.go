@@ -239,6 +239,7 @@ func (a *app) agentStopCmd() *cobra.Command {
 			return err
 		}
 		a.say("the agent of group %s, role %s has stopped", clean(e.GroupName), e.Role)
+		a.noteService(e)
 		return nil
 	}
 	return cmd

@@ -93,3 +93,10 @@ func (a *app) awaitService(ctx context.Context, host *service.Host, e enrollment
 		}
 	}
 }
+
+// noteService says, where an agent was stopped by hand, that its service manager starts it again.
+func (a *app) noteService(e enrollment.Enrollment) {
+	if host, err := service.ThisHost(); err == nil && host.Has(workerSpec(e, "app")) {
+		a.note("its service starts it again: `interlock agent pause` keeps it from work, `interlock agent service uninstall` ends the service")
+	}
+}

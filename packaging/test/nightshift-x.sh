@@ -77,7 +77,8 @@ window_gone() { ! window_there; }
 
 agent_said() { grep -q "$1" "$WORK/agents"; }
 
-# page NAME [KEY]: shows a page of the window and takes its picture.
+# page NAME: shows a page of the window and takes its picture.
+# shellcheck disable=SC2153
 page() {
   "$WORK/nightshift" --page "$1"
   await window_there
@@ -86,6 +87,8 @@ page() {
 }
 
 rss() { awk '/^VmRSS/ { print int($2 / 1024) }' "/proc/$1/status"; }
+
+own() { awk '/^RssAnon/ { print int($2 / 1024) }' "/proc/$1/status"; }
 
 ticks() { awk '{ print $14 + $15 }' "/proc/$1/stat"; }
 
@@ -126,7 +129,7 @@ inside() {
   xdotool mousemove 800 96
   sleep 1
   shot menu
-  convert "$WORK/menu.png" -crop 700x320+300+0 +repage "$SHOTS/nightshift-menu.png"
+  convert "$WORK/menu.png" -crop 860x320+140+0 +repage "$SHOTS/nightshift-menu.png"
   if [ -z "$AGENT_HOME" ]; then
     xdotool mousemove 500 98 mousemove 450 98 mousemove 420 171
     sleep 0.3
@@ -137,7 +140,7 @@ inside() {
     xdotool mousemove 800 96
     sleep 1
     shot paused
-    convert "$WORK/paused.png" -crop 700x320+300+0 +repage "$SHOTS/nightshift-menu-paused.png"
+    convert "$WORK/paused.png" -crop 860x320+140+0 +repage "$SHOTS/nightshift-menu-paused.png"
     xdotool mousemove 500 98 mousemove 450 98 mousemove 420 122
     sleep 0.3
     xdotool click 1
@@ -150,7 +153,7 @@ inside() {
   for p in roles updates about uninstall; do page "$p"; done
   local window
   window=$(pgrep -P "$app" | head -n 1)
-  say "the window takes $(rss "$window") MB while it is open, drawn without a graphics card"
+  say "the window takes $(rss "$window") MB while it is open, $(own "$window") MB of it its own; drawn without a graphics card"
   xdotool search --name '^Nightshift$' windowclose
   await window_gone
 
