@@ -72,6 +72,9 @@ func (p *program) run(ctx context.Context) error {
 	case *install || *remove:
 		return p.autostart(*install)
 	case set.NArg() == 1:
+		if err := d.Window(); err != nil {
+			return err
+		}
 		return p.showWindow(ctx, d)
 	}
 	return p.showBar(ctx, d, *page)

@@ -23,9 +23,6 @@ const while = 365 * 24 * time.Hour
 
 // showWindow is the window, until it is closed or the app in the bar is gone.
 func (p *program) showWindow(ctx context.Context, d desktop.Desktop) error {
-	if err := d.Window(); err != nil {
-		return err
-	}
 	a := app.NewWithID("sh.interlock.nightshift")
 	a.Settings().SetTheme(window.Theme())
 	a.SetIcon(fyne.NewStaticResource("nightshift.png", icon.PNG(tray.Idle, 128)))

@@ -48,8 +48,8 @@ func (d Desktop) Path() string {
 // Install writes the file for a program, which must be an absolute path, with the home it shall show ("" for
 // the default). Writing it again is harmless.
 func (d Desktop) Install(program, home string) error {
-	for _, p := range []string{program, home} {
-		if p != "" && (!filepath.IsAbs(p) || strings.ContainsFunc(p, func(r rune) bool { return r < ' ' || r == 0x7f })) {
+	for i, p := range []string{program, home} {
+		if (i == 0 || p != "") && (!filepath.IsAbs(p) || strings.ContainsFunc(p, func(r rune) bool { return r < ' ' || r == 0x7f })) {
 			return fault.New(fault.Invalid, "%q is no absolute path without control characters", p).WithHint("move the program to a plain path and install again")
 		}
 	}

@@ -3,12 +3,8 @@
 package bar_test
 
 import (
-	"bufio"
 	"context"
-	"fmt"
 	"os"
-	"os/exec"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -16,34 +12,30 @@ import (
 	"github.com/godbus/dbus/v5"
 	"github.com/google/go-cmp/cmp"
 
+	"interlock.sh/internal/testkit/sessionbus"
 	"interlock.sh/tray"
 	"interlock.sh/tray/bar"
 )
 
 // The library keeps one item a process, so all tests share it and a private bus.
 var shared struct {
-	bar *bar.Bar
-	bus *dbus.Conn
+	bar  *bar.Bar
+	bus  *sessionbus.Bus
+	item sessionbus.Item
 }
 
 func TestMain(m *testing.M) { os.Exit(run(m)) }
 
 func run(m *testing.M) int {
-	dir, err := os.MkdirTemp("", "bus")
-	if err != nil {
+	var err error
+	if shared.bus, err = sessionbus.Start(); err != nil {
 		panic(err)
 	}
-	defer os.RemoveAll(dir)
-	daemon, address := startBus(dir)
-	defer func() { _ = daemon.Process.Kill(); _ = daemon.Wait() }()
-	if err := os.Setenv("DBUS_SESSION_BUS_ADDRESS", address); err != nil {
+	defer shared.bus.Stop() //nolint:errcheck // the tests have ended
+	if err := os.Setenv("DBUS_SESSION_BUS_ADDRESS", shared.bus.Address); err != nil {
 		panic(err)
 	}
-	if shared.bus, err = dbus.Connect(address); err != nil {
-		panic(err)
-	}
-	defer shared.bus.Close()
-	shared.bar = bar.New()
+	shared.item, shared.bar = shared.bus.Item(os.Getpid()), bar.New()
 	ctx, cancel := context.WithCancel(context.Background())
 	ended, ready := make(chan error), make(chan struct{})
 	go func() {
@@ -58,118 +50,25 @@ func run(m *testing.M) int {
 	return code
 }
 
-// startBus runs a bus that starts no services and that nobody else knows.
-func startBus(dir string) (*exec.Cmd, string) {
-	conf := filepath.Join(dir, "bus.conf")
-	text := `<busconfig><type>session</type><listen>unix:dir=` + dir + `</listen><auth>EXTERNAL</auth>
-<policy context="default"><allow send_destination="*"/><allow receive_sender="*"/><allow own="*"/></policy></busconfig>`
-	if err := os.WriteFile(conf, []byte(text), 0o600); err != nil {
-		panic(err)
-	}
-	cmd := exec.Command("dbus-daemon", "--config-file="+conf, "--nofork", "--nopidfile", "--print-address=1")
-	cmd.Stderr = os.Stderr
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		panic(err)
-	}
-	if err := cmd.Start(); err != nil {
-		panic(fmt.Sprintf("dbus-daemon is needed (packaging/dev/setup.sh installs it): %v", err))
-	}
-	address, err := bufio.NewReader(out).ReadString('\n')
-	if err != nil {
-		panic(err)
-	}
-	return cmd, strings.TrimSpace(address)
-}
-
-// layout is a menu as a panel reads it.
-type layout struct {
-	ID       int32
-	Props    map[string]dbus.Variant
-	Children []dbus.Variant
-}
-
-func item() string { return fmt.Sprintf("org.kde.StatusNotifierItem-%d-1", os.Getpid()) }
-
-func menuObject() dbus.BusObject { return shared.bus.Object(item(), "/StatusNotifierItem/menu") }
-
-func read(t testing.TB) layout {
+func read(t *testing.T) sessionbus.Layout {
 	t.Helper()
-	var rev uint32
-	var l layout
-	if err := menuObject().Call("com.canonical.dbusmenu.GetLayout", 0, int32(0), int32(-1), []string{}).Store(&rev, &l); err != nil {
+	m, err := shared.item.Menu()
+	if err != nil {
 		t.Fatal(err)
 	}
-	return l
+	return m
 }
 
-// below are the children of a layout.
-func below(t testing.TB, l layout) []layout {
+func click(t *testing.T, label string) {
 	t.Helper()
-	var out []layout
-	for _, v := range l.Children {
-		var c layout
-		if err := dbus.Store([]any{v.Value()}, &c); err != nil {
-			t.Fatal(err)
-		}
-		out = append(out, c)
-	}
-	return out
-}
-
-// text writes what a panel would show, one line an item.
-func text(t testing.TB, l layout, indent string) []string {
-	t.Helper()
-	var out []string
-	for _, c := range below(t, l) {
-		get := func(k string) any { return c.Props[k].Value() }
-		if get("visible") == false {
-			continue
-		}
-		line := fmt.Sprint(get("label"))
-		if get("type") == "separator" {
-			line = "--"
-		}
-		if get("toggle-type") == "checkmark" {
-			line = map[bool]string{true: "[x] ", false: "[ ] "}[fmt.Sprint(get("toggle-state")) == "1"] + line
-		}
-		if get("enabled") == false {
-			line = "(" + line + ")"
-		}
-		out = append(out, indent+line)
-		out = append(out, text(t, c, indent+"  ")...)
-	}
-	return out
-}
-
-// id finds an item by its label.
-func id(t testing.TB, l layout, label string) int32 {
-	t.Helper()
-	for _, c := range below(t, l) {
-		if c.Props["label"].Value() == label {
-			return c.ID
-		}
-		if in := id(t, c, label); in != 0 {
-			return in
-		}
-	}
-	return 0
-}
-
-func click(t testing.TB, label string) {
-	t.Helper()
-	n := id(t, read(t), label)
-	if n == 0 {
-		t.Fatalf("no item %q", label)
-	}
-	if err := menuObject().Call("com.canonical.dbusmenu.Event", 0, n, "clicked", dbus.MakeVariant(0), uint32(0)).Err; err != nil {
+	if err := shared.item.Click(label); err != nil {
 		t.Fatal(err)
 	}
 }
 
 func expect(t *testing.T, want string) {
 	t.Helper()
-	if d := cmp.Diff(strings.Split(strings.TrimSpace(want), "\n"), text(t, read(t), "")); d != "" {
+	if d := cmp.Diff(strings.Split(strings.TrimSpace(want), "\n"), read(t).Text()); d != "" {
 		t.Errorf("the panel reads (-want +got):\n%s", d)
 	}
 }
@@ -209,7 +108,7 @@ my__bot
   [ ] Paused
 --
 Quit`)
-	paused := id(t, read(t), "Paused")
+	paused, _ := read(t).Find("Paused")
 	click(t, "Paused")
 	if a := clicked(t); a.Mode != "paused" || a.Key.Group != "my_bot" {
 		t.Errorf("clicked %+v", a)
@@ -229,7 +128,7 @@ other
   [ ] Paused
 --
 Quit`)
-	if id(t, read(t), "Paused") != paused {
+	if now, _ := read(t).Find("Paused"); now.ID != paused.ID {
 		t.Error("the menu was built anew, so an open one would jump")
 	}
 	click(t, "other") // a submenu itself does nothing, and says so
@@ -242,13 +141,13 @@ func TestNothingIsSentWhenNothingChanged(t *testing.T) {
 	menu := []tray.Item{{Label: "same"}, role("a", true, false), quit()}
 	shared.bar.Show(menu, tray.Working, "same")
 	signals := make(chan *dbus.Signal, 64)
-	shared.bus.Signal(signals)
-	defer shared.bus.RemoveSignal(signals)
-	match := []dbus.MatchOption{dbus.WithMatchSender(item())}
-	if err := shared.bus.AddMatchSignal(match...); err != nil {
+	shared.bus.Conn.Signal(signals)
+	defer shared.bus.Conn.RemoveSignal(signals)
+	match := []dbus.MatchOption{dbus.WithMatchSender(shared.item.Name)}
+	if err := shared.bus.Conn.AddMatchSignal(match...); err != nil {
 		t.Fatal(err)
 	}
-	defer func() { _ = shared.bus.RemoveMatchSignal(match...) }()
+	defer func() { _ = shared.bus.Conn.RemoveMatchSignal(match...) }()
 	read(t)
 	for len(signals) > 0 {
 		<-signals
@@ -271,7 +170,7 @@ func TestNothingIsSentWhenNothingChanged(t *testing.T) {
 func TestMoreRolesThanPlacesAreBuiltAnew(t *testing.T) {
 	shared.bar.Show([]tray.Item{role("a", true, false), quit()}, tray.Working, "")
 	shared.bar.Show([]tray.Item{role("a", true, false), role("b", true, false), role("c", false, false), quit()}, tray.Working, "")
-	if got := strings.Join(text(t, read(t), ""), "|"); strings.Count(got, "[x]") != 3 || !strings.HasSuffix(got, "|Quit") {
+	if got := strings.Join(read(t).Text(), "|"); strings.Count(got, "[x]") != 3 || !strings.HasSuffix(got, "|Quit") {
 		t.Errorf("the panel reads %s", got)
 	}
 	click(t, "Quit")
@@ -293,7 +192,7 @@ const watcherName = "org.kde.StatusNotifierWatcher"
 
 func TestItRegistersWithEachPanelThatComes(t *testing.T) {
 	for panel := range 3 {
-		conn, err := dbus.Connect(os.Getenv("DBUS_SESSION_BUS_ADDRESS"))
+		conn, err := dbus.Connect(shared.bus.Address)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -318,14 +217,13 @@ func TestItRegistersWithEachPanelThatComes(t *testing.T) {
 
 func TestTheItemHasAPictureAndAName(t *testing.T) {
 	shared.bar.Show([]tray.Item{quit()}, tray.Trouble, "1 needs attention")
-	props := shared.bus.Object(item(), "/StatusNotifierItem")
 	for prop, want := range map[string]any{"Title": "Nightshift", "Category": "ApplicationStatus", "Status": "Active", "ItemIsMenu": true} {
-		v, err := props.GetProperty("org.kde.StatusNotifierItem." + prop)
+		v, err := shared.item.Property(prop)
 		if err != nil || v.Value() != want {
 			t.Errorf("%s is %v, %v", prop, v, err)
 		}
 	}
-	v, err := props.GetProperty("org.kde.StatusNotifierItem.IconPixmap")
+	v, err := shared.item.Property("IconPixmap")
 	if err != nil {
 		t.Fatal(err)
 	}
