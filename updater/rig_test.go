@@ -342,7 +342,7 @@ func contains(err error, words ...string) error {
 	}
 	for _, w := range words {
 		if !strings.Contains(err.Error(), w) {
-			return fmt.Errorf("%q lacks %q", err, w)
+			return fmt.Errorf("%w: %q is not in it", err, w)
 		}
 	}
 	return nil

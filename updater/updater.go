@@ -184,7 +184,7 @@ func (u *Updater) locked(ctx context.Context, fn func(st *state) error) (News, e
 		return News{}, err
 	}
 	if note != "" {
-		u.log.WarnContext(ctx, note)
+		u.log.WarnContext(ctx, "the state is mended", "what", note)
 		if err := u.recall(ctx, &st); err != nil {
 			return News{}, err
 		}
@@ -194,7 +194,7 @@ func (u *Updater) locked(ctx context.Context, fn func(st *state) error) (News, e
 		return News{}, err
 	}
 	for _, n := range notes {
-		u.log.WarnContext(ctx, n)
+		u.log.WarnContext(ctx, "the folder is mended", "what", n)
 	}
 	err = fn(&st)
 	return u.news(&st), err
