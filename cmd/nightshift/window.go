@@ -25,7 +25,7 @@ const while = 365 * 24 * time.Hour
 func (p *program) showWindow(ctx context.Context, d desktop.Desktop) error {
 	a := app.NewWithID("sh.interlock.nightshift")
 	a.Settings().SetTheme(window.Theme())
-	a.SetIcon(fyne.NewStaticResource("nightshift.png", icon.PNG(tray.Idle, 128)))
+	a.SetIcon(fyne.NewStaticResource("nightshift.png", icon.App(128)))
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	watcher := agents.New(p.home, clock.System)

@@ -82,7 +82,7 @@ func desktopEntry(program, home string) string {
 	}
 	return "[Desktop Entry]\nType=Application\nName=Nightshift\n" +
 		"Comment=When this machine may work for its model groups\n" +
-		"Exec=" + run + "\nIcon=nightshift\nTerminal=false\nCategories=Utility;\n" +
+		"Exec=" + run + "\nIcon=" + name + "\nTerminal=false\nCategories=Utility;\n" +
 		"X-GNOME-Autostart-enabled=true\nX-GNOME-Autostart-Delay=2\n"
 }
 

@@ -2,8 +2,10 @@ package icon_test
 
 import (
 	"bytes"
+	"encoding/binary"
 	"image"
 	"image/png"
+	"slices"
 	"testing"
 
 	"interlock.sh/tray"
@@ -64,5 +66,21 @@ func TestTemplatesAreBlack(t *testing.T) {
 		if !ink {
 			t.Errorf("%q is empty", m)
 		}
+	}
+}
+
+func TestTheBundlesIconHoldsEachSize(t *testing.T) {
+	b := icon.ICNS()
+	if string(b[:4]) != "icns" || int(binary.BigEndian.Uint32(b[4:])) != len(b) {
+		t.Fatalf("head %q, %d of %d bytes", b[:4], binary.BigEndian.Uint32(b[4:]), len(b))
+	}
+	var sizes []int
+	for rest := b[8:]; len(rest) > 0; {
+		n := binary.BigEndian.Uint32(rest[4:])
+		sizes = append(sizes, decode(t, rest[8:n]).Bounds().Dx())
+		rest = rest[n:]
+	}
+	if !slices.Equal(sizes, []int{16, 32, 128, 256, 512}) {
+		t.Errorf("sizes %d", sizes)
 	}
 }

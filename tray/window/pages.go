@@ -145,7 +145,7 @@ func (p *updatesPage) look() {
 type aboutPage struct{ root fyne.CanvasObject }
 
 func newAboutPage(v *View) *aboutPage {
-	picture := canvas.NewImageFromResource(fyne.NewStaticResource("nightshift.png", icon.PNG(tray.Working, 128)))
+	picture := canvas.NewImageFromResource(fyne.NewStaticResource("nightshift.png", icon.App(128)))
 	picture.FillMode = canvas.ImageFillContain
 	picture.SetMinSize(fyne.NewSquareSize(64))
 	name := heading("Nightshift " + v.o.Version)
