@@ -167,6 +167,7 @@ func (r *rig) wantOnePromise() {
 }
 
 func TestARestartFinishesTheWorkInHandFirst(t *testing.T) {
+	t.Parallel()
 	control := fakellama.NewControl(t)
 	control.Step(1)
 	r := newRig(t, fakellama.Config{Control: control.Path(), GateTokens: true})
@@ -206,6 +207,7 @@ func (r *rig) awaitBusy() {
 }
 
 func TestARestartWaitsNoLongerThanItIsTold(t *testing.T) {
+	t.Parallel()
 	control := fakellama.NewControl(t)
 	control.Step(1)
 	r := newRig(t, fakellama.Config{Control: control.Path(), GateTokens: true})
@@ -238,6 +240,7 @@ func TestARestartWaitsNoLongerThanItIsTold(t *testing.T) {
 }
 
 func TestAProgramThatCannotBeRunChangesNothing(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, fakellama.Config{})
 	r.install("1.0.0")
 	r.startInstalled()
@@ -292,6 +295,7 @@ func must(t *testing.T, err error) {
 }
 
 func TestANewProgramThatEndsAtOnceLeavesNoOrphan(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, fakellama.Config{IgnoreTerm: true})
 	r.install("1.0.0")
 	r.startInstalled()
@@ -314,6 +318,7 @@ func TestANewProgramThatEndsAtOnceLeavesNoOrphan(t *testing.T) {
 }
 
 func TestARestartNeedsNoControlPlane(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, fakellama.Config{})
 	r.install("1.0.0")
 	r.startInstalled()
@@ -333,6 +338,7 @@ func TestARestartNeedsNoControlPlane(t *testing.T) {
 }
 
 func TestARoleThatThisVersionCannotRunRestartsToo(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, fakellama.Config{}, asTrainer)
 	r.install("1.0.0")
 	l := r.launch(ofFolder)

@@ -18,6 +18,7 @@ import (
 	"interlock.sh/fault"
 	"interlock.sh/fleet"
 	"interlock.sh/fleet/schedule"
+	"interlock.sh/internal/ownersocket"
 )
 
 // Client talks to one agent of this machine.
@@ -29,7 +30,7 @@ type Client struct {
 func Dial(socket string) *Client {
 	return &Client{http: &http.Client{
 		Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-			return (&net.Dialer{}).DialContext(ctx, "unix", socket)
+			return ownersocket.Dial(ctx, socket)
 		}},
 	}}
 }
@@ -128,6 +129,10 @@ func (c *Client) do(ctx context.Context, method, path string, in, out any) error
 	if err != nil {
 		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ECONNREFUSED) {
 			return fault.Wrap(err, fault.Unavailable, "the agent does not run").WithHint("start it: interlock agent start")
+		}
+		var refused *ownersocket.RefusedError
+		if errors.As(err, &refused) {
+			return fault.Wrap(err, fault.ScopeDenied, "nothing is asked of what answers there: %s %s", refused.Path, refused.What).WithHint("%s", refused.Fix)
 		}
 		return fmt.Errorf("ask the agent: %w", err)
 	}

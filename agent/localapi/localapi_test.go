@@ -180,3 +180,14 @@ func TestAnAgentThatDoesNotRunIsSaidSo(t *testing.T) {
 		}
 	}
 }
+
+// Whoever puts something else where the agent's door should be is not taken for the agent.
+func TestWhatIsNoDoorIsNotAsked(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "s")
+	if err := os.WriteFile(path, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := localapi.Dial(path).Status(t.Context()); !errors.Is(err, fault.ScopeDenied) || !strings.Contains(err.Error(), path+" is no socket") {
+		t.Errorf("a file: %v", err)
+	}
+}
