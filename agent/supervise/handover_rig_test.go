@@ -24,6 +24,8 @@ const (
 	envAnswer = "REPLACE_ANSWER" // what the model answers: another command
 	envDrop   = "REPLACE_DROP"   // nothing is wanted any more
 	envGate   = "GATE_LOAD"      // of all images: loading ends when this control says so
+
+	envAnywhere = "FROM_ANY_THREAD" // of all images: not from the main thread
 )
 
 // word is what the replacing program says: after each start, and after each hand-over that failed.

@@ -17,6 +17,9 @@ func TestMain(m *testing.M) {
 	case len(os.Args) > 1 && os.Args[1] == agentArg:
 		os.Exit(mainthread.Run(func() int { return agentToKill(os.Args[2:]) }))
 	case len(os.Args) > 1 && os.Args[1] == replaceArg:
+		if os.Getenv(envAnywhere) != "" {
+			os.Exit(agentToReplace(os.Args[2:]))
+		}
 		os.Exit(mainthread.Run(func() int { return agentToReplace(os.Args[2:]) }))
 	}
 	fakellama.MaybeRun()
