@@ -13,6 +13,9 @@ import (
 // when the machine is busy, or when the verdict has to wait for the control plane.
 func (u *Updater) advance(ctx context.Context, st *state) error {
 	for st.Pending != nil {
+		if now, moved := u.movedByHand(st.Pending); moved {
+			return u.drop(st, "current was moved to "+now+" by hand")
+		}
 		var on bool // to the next step
 		var err error
 		switch st.Pending.Step {
@@ -32,6 +35,19 @@ func (u *Updater) advance(ctx context.Context, st *state) error {
 		}
 	}
 	return nil
+}
+
+// movedByHand is true when current names what this update did not make it name: whoever ran the install line
+// meanwhile is right.
+func (u *Updater) movedByHand(p *pending) (now string, moved bool) {
+	now = u.folder.target(linkCurrent)
+	switch p.Step {
+	case stepStaged:
+		return now, now != p.From
+	case stepSwapping, stepWatching:
+		return now, now != p.From && now != p.Version
+	}
+	return now, false
 }
 
 // takeOver waits for a busy machine, as long as this pass may, and then writes down which services are up:
@@ -137,7 +153,6 @@ func (u *Updater) settle(st *state, note string) error {
 		return err
 	}
 	u.reached("said")
-	st.Highest = highest(st.Highest, p.Version)
 	st.Pending = nil
 	if err := u.folder.save(st); err != nil {
 		return err
@@ -149,7 +164,7 @@ func (u *Updater) settle(st *state, note string) error {
 	return u.folder.save(st)
 }
 
-// drop forgets an update that has not taken over.
+// drop forgets an update without a verdict.
 func (u *Updater) drop(st *state, why string) error {
 	if err := u.say(Current, u.folder.target(linkCurrent), fmt.Sprintf("%s: %s", st.Pending.Version, why)); err != nil {
 		return err

@@ -14,9 +14,11 @@
 //	├── updater   → <version>   whose program runs the updater: the last with a good verdict
 //	└── trust/
 //	    ├── root.json           newest root of trust that was verified
+//	    ├── first.root.json     the first of that repository, which tells it from others
 //	    ├── metadata/           the newest set that was verified whole
 //	    ├── mirrors/<id>/       what each mirror said last
-//	    ├── state.json          highest versions seen, versions that failed, the update under way
+//	    ├── origins.json        which origins belong here, on a machine with several app folders
+//	    ├── state.json          highest metadata seen, versions that failed, the update under way
 //	    ├── report.json         fleet.UpdateReport, for whoever reports it
 //	    └── lock                one updater at a time
 //

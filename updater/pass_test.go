@@ -302,6 +302,32 @@ func TestAProgramThatDoesNotStartNeverTakesOver(t *testing.T) {
 	r.want(r.run(), Current, "1.1.1")
 }
 
+// The install line was run in the middle of an update: what it put there stays, and nothing is quarantined.
+func TestWhatIsInstalledByHandStays(t *testing.T) {
+	t.Parallel()
+	for name, before := range map[string]func(*running){
+		"while it waits":   func(s *running) { s.BusyUntil = born.Add(48 * time.Hour) },
+		"while it watches": func(s *running) { s.Offline = true },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t)
+			r.serve("den.client", before)
+			r.release("1.1.0", "good")
+			r.run()
+			r.install("1.5.0", "1.5.0 good")
+			must(t, folder(r.app).point(linkCurrent, "1.5.0"))
+			n := r.run()
+			r.want(n, Current, "1.5.0")
+			r.why(n, "current was moved to 1.5.0 by hand")
+			if len(n.Quarantined) != 0 {
+				t.Errorf("quarantined: %v", n.Quarantined)
+			}
+			r.want(r.run(), Current, "1.5.0")
+		})
+	}
+}
+
 func TestOnlyOneUpdaterAtATime(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)

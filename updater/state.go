@@ -30,7 +30,6 @@ type state struct {
 	Schema      int                  `json:"schema"`
 	Channel     string               `json:"channel,omitempty"` // the owner's choice; "" goes by lot
 	Floors      map[string]floor     `json:"floors,omitempty"`  // by role: the highest version of its metadata
-	Highest     string               `json:"highest,omitempty"` // highest program version with a good verdict
 	Quarantined map[string]string    `json:"quarantined,omitempty"`
 	Installed   map[string]installed `json:"installed,omitempty"` // by version: what was verified when it was staged
 	Pending     *pending             `json:"pending,omitempty"`

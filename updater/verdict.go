@@ -9,16 +9,8 @@ import (
 	"time"
 
 	"interlock.sh/fault"
-	"interlock.sh/fleet/build"
 	"interlock.sh/internal/retry"
 )
-
-func highest(a, b string) string {
-	if build.Compare(a, b) > 0 {
-		return a
-	}
-	return b
-}
 
 // verdict is what one look at a service says.
 type verdict int
@@ -34,8 +26,8 @@ const (
 // ends it; else the verdict stays open for the next pass.
 func (u *Updater) watch(ctx context.Context, st *state) (bool, error) {
 	p := st.Pending
-	if u.folder.target(linkCurrent) != p.Version { // mended meanwhile, or moved by hand
-		return true, u.condemn(st, "current does not name it any more")
+	if u.folder.target(linkCurrent) != p.Version { // mended meanwhile
+		return true, u.condemn(st, "its program was not complete any more")
 	}
 	if err := u.restartAll(ctx, st); err != nil {
 		return false, err
