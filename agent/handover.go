@@ -200,7 +200,7 @@ func (a *Agent) welcome() {
 	if a.since.At.IsZero() {
 		return
 	}
-	a.log.Info(fmt.Sprintf("re-executed in %v", time.Since(a.since.At).Round(time.Millisecond)),
+	a.log.Info("re-executed in place", slog.Duration("took", time.Since(a.since.At).Round(time.Millisecond)),
 		slog.String("from", a.since.Version), slog.String("to", a.Version))
 	a.since = handOverNote{}
 }

@@ -135,7 +135,7 @@ func TestThreeUpdatesInARowKeepTheModelLoaded(t *testing.T) {
 			}
 			r.wantOnePromise()
 			if log, err := tailFile(LogPath(r.e), 0, 1000); err != nil || !slices.ContainsFunc(log.Lines, func(l string) bool {
-				return strings.Contains(l, "re-executed in") && strings.Contains(l, "from=1.2.0 to=1.0.1")
+				return strings.Contains(l, "re-executed in place") && strings.Contains(l, "took=") && strings.Contains(l, "from=1.2.0 to=1.0.1")
 			}) {
 				t.Errorf("its log does not say how long that took: %v\n%s", err, strings.Join(log.Lines, "\n"))
 			}

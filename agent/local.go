@@ -39,7 +39,7 @@ func (a *Agent) localLoop(ctx context.Context) error {
 			}
 		case asked = <-a.closing:
 			shut()
-			<-served
+			_ = <-served // it was told to end
 		}
 		shut()
 		if asked != nil {
