@@ -156,6 +156,9 @@ func StopDetached(ctx context.Context, e enrollment.Enrollment) error {
 			return fault.New(fault.Unavailable, "the agent (pid %d) still finishes its work", id.PID).WithHint("wait, or: kill -9 %d", id.PID)
 		}
 	}
+	if next, _ := Running(e); next != id { // a service started another at once, which has written its own
+		return nil
+	}
 	if err := os.Remove(pidFile(e)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("forget agent: %w", err)
 	}
