@@ -103,8 +103,8 @@ func TestAgentUpdate(t *testing.T) {
 	l.wants(0, []string{"version   1.1.0", "previous  1.0.0", "interlock: watching 1.1.0"}, "agent", "update", "--now")
 	l.release("interlock", "1.2.0", "#!/bin/sh\necho dynamic linker trouble >&2\nexit 127\n")
 	l.wants(1, []string{"version   1.1.0", "reverted 1.2.0: it does not start: exit status 127: dynamic linker trouble; it never took over"}, "agent", "update", "--now")
-	l.wants(1, []string{"version 1.2.0 failed on this machine", "--force takes it all the same"}, "agent", "update", "--now", "--version", "1.2.0")
-	l.wants(0, []string{"version   1.0.0", "not taken: 1.1.0: rolled back by hand to 1.0.0"}, "agent", "update", "--rollback")
+	l.wants(1, []string{"version 1.2.0 is kept out of this machine", "--force takes it all the same"}, "agent", "update", "--now", "--version", "1.2.0")
+	l.wants(0, []string{"version  1.0.0", "not taken: 1.1.0: rolled back by hand to 1.0.0"}, "agent", "update", "--rollback")
 	var n updater.News
 	if err := json.Unmarshal([]byte(l.wants(0, nil, "agent", "update", "--json")), &n); err != nil || n.Current != "1.0.0" || n.Report.State != updater.Current || len(n.Mirrors) != 1 {
 		t.Fatalf("%+v, %v", n, err)

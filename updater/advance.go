@@ -143,6 +143,10 @@ func (u *Updater) settle(st *state, note string) error {
 		if err := u.folder.point(linkPrevious, p.From); err != nil {
 			return err
 		}
+	} else if u.folder.target(linkPrevious) == p.Version { // rolled back to: there is none before it
+		if err := u.folder.unlink(linkPrevious); err != nil {
+			return err
+		}
 	}
 	u.reached("previous")
 	if err := u.folder.point(linkUpdater, p.Version); err != nil {

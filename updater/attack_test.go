@@ -287,7 +287,7 @@ func TestAttackSlowRetrieval(t *testing.T) {
 				})
 				r.Origins = append(r.Origins, honest)
 				u := r.updater()
-				u.patience = patience{100 * time.Millisecond, 100 * time.Millisecond, 5 * time.Second}
+				u.patience = patience{time.Second, time.Second, 30 * time.Second}
 				r.clock.Advance(DefaultMinEvery)
 				n, err := u.Run(t.Context())
 				must(t, err)

@@ -70,6 +70,14 @@ func (f folder) point(link, version string) error {
 	return nil
 }
 
+// unlink removes a link.
+func (f folder) unlink(link string) error {
+	if err := os.Remove(filepath.Join(string(f), link)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("remove %s: %w", link, err)
+	}
+	return atomicfile.SyncDir(string(f))
+}
+
 // complete is true for a version whose program is there whole. A file that was verified when it was
 // staged must have that size still; deep also reads it.
 func (f folder) complete(version, name string, known map[string]installed, deep bool) bool {

@@ -95,7 +95,7 @@ func (u *Updater) Now(ctx context.Context, opts NowOptions) (News, error) {
 		}
 		if why, bad := st.Quarantined[opts.Version]; bad {
 			if !opts.Force {
-				return fault.New(fault.Conflict, "version %s failed on this machine: %s", opts.Version, why).WithHint("--force takes it all the same")
+				return fault.New(fault.Conflict, "version %s is kept out of this machine: %s", opts.Version, why).WithHint("--force takes it all the same")
 			}
 			delete(st.Quarantined, opts.Version)
 		}

@@ -234,6 +234,9 @@ func TestByHand(t *testing.T) {
 	n, err = r.updater().Rollback(t.Context())
 	must(t, err)
 	r.want(n, Current, "1.0.0")
+	if n.Previous != "" {
+		t.Errorf("previous is %s after the rollback", n.Previous)
+	}
 	r.want(r.run(), Current, "1.0.0") // the timer does not undo it
 	if _, err := r.updater().Rollback(t.Context()); !errors.Is(err, fault.NotFound) {
 		t.Fatalf("a second rollback: %v", err)

@@ -175,8 +175,8 @@ func (u *Updater) locked(ctx context.Context, fn func(st *state) error) (News, e
 	case err != nil:
 		return News{}, fmt.Errorf("lock the app folder: %w", err)
 	case !ok:
-		e := fault.New(fault.Conflict, "another update of %s is under way", u.folder).WithHint("wait for it; `interlock agent update --check` says how far it is")
-		return News{}, e
+		return News{}, fault.New(fault.Conflict, "another update of %s is under way", u.folder).
+			WithHint("wait for it; `interlock agent update` says how far it is")
 	}
 	defer lock.Unlock() //nolint:errcheck // closing the file releases it as well
 	st, note, err := u.folder.load()
