@@ -39,7 +39,7 @@ func (a *Agent) localLoop(ctx context.Context) error {
 			}
 		case asked = <-a.closing:
 			shut()
-			_ = <-served // it was told to end
+			<-served //nolint:errcheck // it was told to end
 		}
 		shut()
 		if asked != nil {
