@@ -30,6 +30,7 @@ type Door interface {
 const (
 	gently   = 15 * time.Second // between two looks while nobody looks
 	eagerly  = 2 * time.Second  // while the menu or the window is open
+	settling = 30 * time.Second // how long what a wish sets off is followed: a drain, a model that loads
 	answerIn = 3 * time.Second  // an agent answers from memory; one that does not is silent
 )
 

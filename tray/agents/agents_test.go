@@ -414,3 +414,21 @@ func TestLogs(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+func TestWhatAWishSetsOffIsFollowed(t *testing.T) {
+	h := newHome(t, "garage")
+	h.look()
+	if got := h.w.pause(); got != gently {
+		t.Errorf("nobody looks: each %s", got)
+	}
+	if err := h.w.Choose(t.Context(), key("garage"), schedule.Paused); err != nil {
+		t.Fatal(err)
+	}
+	if got := h.w.pause(); got != eagerly {
+		t.Errorf("after a wish: each %s", got)
+	}
+	h.clock.Advance(settling)
+	if got := h.w.pause(); got != gently {
+		t.Errorf("long after it: each %s", got)
+	}
+}

@@ -131,12 +131,11 @@ func (w *Watcher) wish(k tray.Key, do func(Door) (localapi.Status, error)) error
 	w.mu.Unlock()
 	st, err := do(door)
 	w.mu.Lock()
-	defer w.mu.Unlock()
 	w.wrote[k]++
 	if err == nil {
 		w.put(k, st, nil)
-	} else {
-		signal(w.kick) // what holds now is asked for
 	}
+	w.mu.Unlock()
+	w.Eager(settling) // refused or not, what holds now is asked for
 	return err
 }
