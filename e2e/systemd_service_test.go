@@ -139,6 +139,36 @@ func TestSystemdSeveralEnrollments(t *testing.T) {
 	}
 }
 
+// A program that a package brought is copied to where its user may update it; an agent that was started by
+// hand makes way for its service.
+func TestSystemdServiceOfAProgramFromElsewhere(t *testing.T) {
+	t.Parallel()
+	c := newComputer(t)
+	c.plane()
+	group, lines := c.group("small")
+	unit := workerUnit(group, fleet.RoleClient)
+	c.fleet("interlock agent enroll --url " + planeURL + " --group small --role client --key-stdin <<<" + bootstrapKey(lines[fleet.RoleClient]))
+	c.fleet("interlock agent start >/dev/null")
+	byHand := strings.TrimSpace(c.fleet("pgrep -u fleet -f 'agent run'"))
+	out := c.fleet("interlock agent service install")
+	for _, text := range []string{"fleet      copy     /usr/local/bin/interlock to /home/fleet/.nightshift/app/", "fleet      link     /home/fleet/.nightshift/app/current"} {
+		if !strings.Contains(out, text) {
+			t.Errorf("%q is not in\n%s", text, out)
+		}
+	}
+	now := c.service(unit)
+	if now.state != "active" || now.pid == byHand || !strings.Contains(c.root("readlink /proc/"+now.pid+"/exe"), "/home/fleet/.nightshift/app/") {
+		t.Errorf("the service is %+v, the agent by hand was %s", now, byHand)
+	}
+	if all := strings.TrimSpace(c.fleet("pgrep -u fleet -f 'agent run'")); all != now.pid {
+		t.Errorf("agents that run: %s, want %s alone", all, now.pid)
+	}
+	if got := c.as("fleet", "interlock agent stop"); !strings.Contains(got.err, "its service starts it again") {
+		t.Errorf("a stop by hand says\n%s%s", got.out, got.err)
+	}
+	c.says("it is started again", "root", fmt.Sprintf(`pid=$(systemctl show --value -p MainPID %s); [ "$pid" != 0 ] && [ "$pid" != %s ]`, unit, now.pid))
+}
+
 // Where no service can be, or nobody consents, the machine is as it was, and the way out is named.
 func TestSystemdRefusals(t *testing.T) {
 	t.Parallel()

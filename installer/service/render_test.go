@@ -144,8 +144,9 @@ func TestUnitsAreHardened(t *testing.T) {
 
 // What would keep a model server from its accelerator, its compiler or its files is not in its unit.
 // ProtectClock is on the list because it grants the clock's device, and a unit that grants one device
-// refuses all others; ProtectProc because it mounts a fresh /proc, under which the memory that a container
-// was given, and with it every promise of memory, reads as the whole computer's.
+// refuses all others. Three more bring a fresh /proc: under it the memory that a container was given, and
+// with it every promise of memory, reads as the whole computer's, and the boot that names a process is
+// another than its owner sees.
 func TestAcceleratorsAreReachable(t *testing.T) {
 	for _, name := range []string{"client", "trainer", "task-worker"} {
 		u := everyUnit()[name]
@@ -154,7 +155,7 @@ func TestAcceleratorsAreReachable(t *testing.T) {
 			t.Fatal(err)
 		}
 		text := files[u.Name+".service"]
-		for _, key := range []string{"PrivateDevices", "DevicePolicy", "DeviceAllow", "ProtectClock", "MemoryDenyWriteExecute", "PrivateUsers", "ProcSubset", "ProtectProc", "PrivateTmp"} {
+		for _, key := range []string{"PrivateDevices", "DevicePolicy", "DeviceAllow", "ProtectClock", "MemoryDenyWriteExecute", "PrivateUsers", "ProcSubset", "ProtectProc", "ProtectKernelTunables", "ProtectControlGroups", "PrivateTmp"} {
 			if strings.Contains(text, key) {
 				t.Errorf("%s has %s", name, key)
 			}

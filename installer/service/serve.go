@@ -63,13 +63,13 @@ func ServeUnits(s Serve) (serve, backup Unit) {
 	serve = Unit{
 		Name: ServeName, Description: "Interlock control plane", Docs: docs + "model-fleet",
 		Program: s.Program, Args: append([]string{"serve", "--data", s.Data}, s.Args...),
-		User: s.User, Dir: s.Data, Writable: []string{s.Data}, Restart: true, StopWithin: stopServe, LowPorts: s.LowPorts,
+		User: s.User, Dir: s.Data, Writable: []string{s.Data}, Restart: true, StopWithin: stopServe, LowPorts: s.LowPorts, OwnProc: true,
 		Errors: filepath.Join(s.Data, "serve.log"),
 	}
 	backup = Unit{
 		Name: BackupName, Description: "Interlock control plane: daily backup", Docs: docs + "model-fleet",
 		Program: s.Program, Args: []string{"serve", "backup", "--data", s.Data, "--keep", strconv.Itoa(s.Keep)},
-		User: s.User, Dir: s.Data, Writable: []string{s.Data}, StopWithin: stopServe, Within: time.Hour,
+		User: s.User, Dir: s.Data, Writable: []string{s.Data}, StopWithin: stopServe, Within: time.Hour, OwnProc: true,
 		Errors: filepath.Join(s.Data, "backup.log"), Timer: &Timer{Daily: s.BackupAt, Spread: 10 * time.Minute},
 	}
 	return serve, backup

@@ -24,6 +24,7 @@ type Unit struct {
 	Sandboxes   bool          // makes namespaces of its own for what it runs
 	Within      time.Duration // a program that ends by itself may take so long; 0 is no limit
 	LowPorts    bool          // binds ports below 1024
+	OwnProc     bool          // sees a fresh /proc, which some protections bring with them
 	Errors      string        // file of its last words, where the manager keeps no journal
 
 	Timer *Timer // when it is not started at boot but every so often
