@@ -174,7 +174,7 @@ func (c *computer) service(unit string) (s serviceFacts) {
 func (c *computer) files() []string {
 	c.t.Helper()
 	out := c.root(`find /home/fleet /etc /usr/local /var/lib/systemd/linger /var/lib/interlock /root -xdev \( -type f -o -type l \) 2>/dev/null |
-		grep -v -e /etc/machine-id -e /root/.interlock | sort`)
+		grep -v -e /etc/machine-id -e '[.]interlock/' | sort`)
 	return strings.Fields(out)
 }
 
