@@ -81,6 +81,7 @@ func die(command, dir, keys, dist, writes string) error {
 // A machine that dies at any write leaves a repository that machines read and that the next command
 // goes on with.
 func TestADeadReleaseMachine(t *testing.T) {
+	t.Parallel()
 	for command := range commands {
 		t.Run(command, func(t *testing.T) {
 			t.Parallel()

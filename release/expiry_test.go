@@ -29,6 +29,7 @@ func (l *lab) warnings() string {
 
 // A refresh renews what needs it, as late as it is safe: the fewer keys are out, the better.
 func TestRefreshRenewsWhatIsTired(t *testing.T) {
+	t.Parallel()
 	l := newLab(t)
 	l.sign("1.0.0", "linux-amd64")
 	l.publish()
@@ -66,6 +67,7 @@ func TestRefreshRenewsWhatIsTired(t *testing.T) {
 
 // What is signed and not published must not go live as a side effect.
 func TestRefreshPublishesNothing(t *testing.T) {
+	t.Parallel()
 	l := newLab(t)
 	l.sign("1.0.0", "linux-amd64")
 	_, err := l.refresh()
@@ -77,6 +79,7 @@ func TestRefreshPublishesNothing(t *testing.T) {
 
 // Under an expired root nothing is signed in vain, and the root keys bring everything back.
 func TestAnExpiredRoot(t *testing.T) {
+	t.Parallel()
 	l := newLab(t)
 	l.sign("1.0.0", "linux-amd64")
 	l.publish()
@@ -103,6 +106,7 @@ func TestAnExpiredRoot(t *testing.T) {
 }
 
 func TestTimesAreWholeSecondsInUTC(t *testing.T) {
+	t.Parallel()
 	l := newLab(t)
 	l.clock.Advance(123456789 * time.Nanosecond)
 	if _, err := l.refresh(); err != nil {

@@ -35,6 +35,7 @@ func python(t *testing.T, args ...string) []byte {
 // What we sign, after keys were replaced, is read by the reference client through the control plane's
 // mirror, whatever root it began with, and again after the repository went on.
 func TestTheReferenceClientReadsOurs(t *testing.T) {
+	t.Parallel()
 	l := newLab(t)
 	l.clock = clock.NewFake(time.Now()) // the other side has no clock to set
 	l.dir, l.keys = filepath.Join(t.TempDir(), "repository"), t.TempDir()
@@ -109,6 +110,7 @@ type seen struct {
 // What the reference implementation signs passes our mirror and our updater: the highest version that is
 // not withdrawn is installed.
 func TestOursReadTheReference(t *testing.T) {
+	t.Parallel()
 	made := filepath.Join(t.TempDir(), "repository")
 	python(t, "testdata/make.py", made)
 	p := plane.Start(t, plane.Options{})

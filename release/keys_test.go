@@ -39,6 +39,7 @@ func (l *lab) keyFiles(dir string) []string {
 }
 
 func TestKeysAreFilesOfTheirOwnUnderTheirOwnPassphrase(t *testing.T) {
+	t.Parallel()
 	l := newLab(t)
 	want := []string{"root-1.key", "root-2.key", "root-3.key", "snapshot-1.key", "targets-1.key", "timestamp-1.key"}
 	if got := l.keyFiles(l.keys); !slices.Equal(got, want) {
@@ -71,6 +72,7 @@ func TestKeysAreFilesOfTheirOwnUnderTheirOwnPassphrase(t *testing.T) {
 
 // A key file that was cut, or put together of two, is named as such.
 func TestADamagedKeyFile(t *testing.T) {
+	t.Parallel()
 	l := newLab(t)
 	path := filepath.Join(l.keys, "targets-1.key")
 	whole, err := os.ReadFile(path)
@@ -105,6 +107,7 @@ func TestADamagedKeyFile(t *testing.T) {
 }
 
 func TestInitRefuses(t *testing.T) {
+	t.Parallel()
 	l := newLab(t)
 	ring := func(passphrase string, err error) *Keyring {
 		k, bad := NewKeyring([]string{t.TempDir()}, func(context.Context, string, bool) (string, error) { return passphrase, err }, MinCost)
@@ -157,6 +160,7 @@ func TestInitRefuses(t *testing.T) {
 
 // Machines follow every root from the one they know; a key that was replaced signs nothing any more.
 func TestRotation(t *testing.T) {
+	t.Parallel()
 	l := newLab(t)
 	l.sign("1.0.0", "linux-amd64")
 	l.publish()
@@ -202,6 +206,7 @@ func TestRotation(t *testing.T) {
 
 // A single stolen root key makes no root, and the folder on its own finds one that was smuggled in.
 func TestOneKeyBelowTheThresholdMakesNoRoot(t *testing.T) {
+	t.Parallel()
 	l := newLab(t)
 	one := t.TempDir()
 	if err := os.Link(filepath.Join(l.keys, "root-2.key"), filepath.Join(one, "root-2.key")); err != nil {
@@ -241,6 +246,7 @@ func TestOneKeyBelowTheThresholdMakesNoRoot(t *testing.T) {
 
 // Holders keep their keys in folders of their own, and only those that are needed are asked.
 func TestKeysInSeveralFolders(t *testing.T) {
+	t.Parallel()
 	l := newLab(t)
 	var dirs []string
 	for _, name := range []string{"root-3", "root-1"} {
@@ -263,6 +269,7 @@ func TestKeysInSeveralFolders(t *testing.T) {
 
 // A lost key is named by its id; its successor takes over without it.
 func TestALostKey(t *testing.T) {
+	t.Parallel()
 	for _, role := range []string{"timestamp", "targets", "snapshot", "root"} {
 		t.Run(role, func(t *testing.T) {
 			l := newLab(t)

@@ -12,6 +12,7 @@ import (
 )
 
 func TestAMachineSeesWhatIsPublishedAndNothingElse(t *testing.T) {
+	t.Parallel()
 	l := newLab(t)
 	m := l.machine()
 	m.sees(0)
@@ -31,6 +32,7 @@ func TestAMachineSeesWhatIsPublishedAndNothingElse(t *testing.T) {
 }
 
 func TestVersionsOnlyGoUp(t *testing.T) {
+	t.Parallel()
 	l := newLab(t)
 	l.sign("1.5.0", "linux-amd64")
 	try := func(version, say string, names ...string) (n int, err error) {
@@ -63,6 +65,7 @@ func TestVersionsOnlyGoUp(t *testing.T) {
 }
 
 func TestAWithdrawalAndAShareReachTheMachine(t *testing.T) {
+	t.Parallel()
 	l := newLab(t)
 	l.sign("1.0.0", "linux-amd64", "linux-arm64")
 	l.publish()
@@ -103,6 +106,7 @@ func TestAWithdrawalAndAShareReachTheMachine(t *testing.T) {
 }
 
 func TestDescribeRefuses(t *testing.T) {
+	t.Parallel()
 	elf := heads["linux-amd64"] + "program"
 	for name, c := range map[string]struct {
 		version string
@@ -154,6 +158,7 @@ func TestDescribeRefuses(t *testing.T) {
 }
 
 func TestABundleIsNamedForPeopleAndSignedForSystems(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, "nightshift-macos-universal.zip"), []byte("PK\x03\x04"+strings.Repeat("x", 40)), 0o644); err != nil {
 		t.Fatal(err)
@@ -166,6 +171,7 @@ func TestABundleIsNamedForPeopleAndSignedForSystems(t *testing.T) {
 
 // A description comes from a file that anybody may have edited.
 func TestReadDescriptionRefuses(t *testing.T) {
+	t.Parallel()
 	sum := strings.Repeat("ab", 32)
 	entry := func(name, digest, size string) string {
 		return `{"schema":1,"version":"1.0.0","files":[{"program":"interlock","os":"linux","arch":"amd64","name":"` + name + `","sha256":"` + digest + `","size":` + size + `}]}`
@@ -200,6 +206,7 @@ func TestReadDescriptionRefuses(t *testing.T) {
 
 // What was built is what is signed: a file that changed in between stops everything.
 func TestAProgramThatChangedAfterItWasBuiltIsNotSigned(t *testing.T) {
+	t.Parallel()
 	l := newLab(t)
 	d, dir := l.dist("1.0.0", "", "interlock-linux-amd64")
 	if err := os.WriteFile(filepath.Join(dir, "interlock-linux-amd64"), []byte("something else"), 0o755); err != nil {
@@ -219,6 +226,7 @@ func TestAProgramThatChangedAfterItWasBuiltIsNotSigned(t *testing.T) {
 }
 
 func TestTwoCommandsAtOnce(t *testing.T) {
+	t.Parallel()
 	l := newLab(t)
 	l.must(func(*Repository) error {
 		_, err := Open(l.dir, l.clock)
@@ -229,6 +237,7 @@ func TestTwoCommandsAtOnce(t *testing.T) {
 
 // Bytes of the repository that somebody changed are found before anything is signed on top of them.
 func TestADamagedRepositoryIsRefused(t *testing.T) {
+	t.Parallel()
 	l := newLab(t)
 	l.sign("1.0.0", "linux-amd64")
 	l.publish()

@@ -21,11 +21,11 @@ type shaky struct {
 	breaks int
 }
 
-var broke = errors.New("the connection broke")
+var errBroke = errors.New("the connection broke")
 
 func (s *shaky) step() error {
 	if s.calls++; s.calls == s.breaks {
-		return broke
+		return errBroke
 	}
 	return nil
 }
@@ -59,6 +59,7 @@ func (s *shaky) PutReleaseMetadata(_ context.Context, file string, _ []byte) err
 // A publication that breaks off is repeated until it is through: programs are sent once, and the
 // timestamp comes when everything else is there.
 func TestUploadGoesOn(t *testing.T) {
+	t.Parallel()
 	l := newLab(t)
 	l.sign("1.0.0", "linux-amd64", "linux-arm64")
 	l.publish()
@@ -71,7 +72,7 @@ func TestUploadGoesOn(t *testing.T) {
 		upload := func() error {
 			return l.with(func(r *Repository) error { return r.Upload(t.Context(), m, func(string) { said++ }) })
 		}
-		if err := upload(); (err != nil) != (at >= 1 && at <= 9) || err != nil && !errors.Is(err, broke) {
+		if err := upload(); (err != nil) != (at >= 1 && at <= 9) || err != nil && !errors.Is(err, errBroke) {
 			t.Fatalf("a break at call %d: %v", at, err)
 		} else if err != nil {
 			if err := upload(); err != nil {
@@ -91,6 +92,7 @@ func TestUploadGoesOn(t *testing.T) {
 }
 
 func TestUploadRefuses(t *testing.T) {
+	t.Parallel()
 	l := newLab(t)
 	l.sign("1.0.0", "linux-amd64")
 	l.publish()
