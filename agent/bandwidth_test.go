@@ -31,6 +31,7 @@ func meter(ctx context.Context, b *bandwidth, read *atomic.Int64) error {
 }
 
 func TestDownloadsTogetherStayWithinALimitThatChanges(t *testing.T) {
+	t.Parallel()
 	const minute = 60
 	fake := clock.NewFake(time.Now())
 	var limit, read atomic.Int64
@@ -78,6 +79,7 @@ func TestDownloadsTogetherStayWithinALimitThatChanges(t *testing.T) {
 }
 
 func TestWithoutALimitNothingIsHeldUp(t *testing.T) {
+	t.Parallel()
 	b := newBandwidth(clock.NewFake(time.Now()), func() (int64, bool) { return 0, false })
 	if err := b.Await(t.Context()); err != nil || b.Piece(1<<20) != 1<<20 || b.Spend(t.Context(), 1<<30) != nil || b.stopped() {
 		t.Error("held up:", err)
@@ -85,6 +87,7 @@ func TestWithoutALimitNothingIsHeldUp(t *testing.T) {
 }
 
 func TestADownloadThatWaitsEndsWithItsContext(t *testing.T) {
+	t.Parallel()
 	b := newBandwidth(clock.NewFake(time.Now()), func() (int64, bool) { return 0, true })
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()

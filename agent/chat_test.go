@@ -57,6 +57,7 @@ func newServingRig(t *testing.T, cfg fakellama.Config, options ...rigOption) (*r
 }
 
 func TestARunIsAnsweredWithItsUsageAndSpeed(t *testing.T) {
+	t.Parallel()
 	r, _ := newServingRig(t, fakellama.Config{})
 	run := <-r.ask("tiny")
 	if run.State != tasks.Succeeded || run.Answer == nil || *run.Answer != "Hello, world." || run.FinishReason != "stop" {
@@ -71,6 +72,7 @@ func TestARunIsAnsweredWithItsUsageAndSpeed(t *testing.T) {
 }
 
 func TestAContextThatIsExceededIsFinalAndNamedAsTheModelServerDoes(t *testing.T) {
+	t.Parallel()
 	r, _ := newServingRig(t, fakellama.Config{})
 	run := <-r.follow(r.submit(ai.RunRequest{Model: "tiny", Prompt: strings.Repeat("word ", 5000)}), nil)
 	if run.State != tasks.Failed || run.Error == nil || run.Error.Code != "exceed_context_size_error" || run.Attempt != 1 {
@@ -82,6 +84,7 @@ func TestAContextThatIsExceededIsFinalAndNamedAsTheModelServerDoes(t *testing.T)
 }
 
 func TestACancelledRunFreesItsSlot(t *testing.T) {
+	t.Parallel()
 	control := fakellama.NewControl(t)
 	control.Step(1)
 	r, _ := newServingRig(t, fakellama.Config{Control: control.Path(), GateTokens: true})
@@ -102,6 +105,7 @@ func TestACancelledRunFreesItsSlot(t *testing.T) {
 
 // A model that reads its prompt for long has worked, also when nobody waits for the answer any more.
 func TestARunThatIsCancelledWhileItsPromptIsReadIsBilled(t *testing.T) {
+	t.Parallel()
 	r, _ := newServingRig(t, fakellama.Config{HangAfter: 1}) // the first completion is the probe
 	id := r.submit(ai.RunRequest{Model: "tiny", Prompt: "hello"})
 	ended := r.follow(id, nil)
@@ -133,6 +137,7 @@ func (r *rig) activeChats() int {
 }
 
 func TestAModelServerThatDiesUnderARunIsStartedAgainAndTheRunRepeated(t *testing.T) {
+	t.Parallel()
 	// The first completion is the probe, the second one the run.
 	r, _ := newServingRig(t, fakellama.Config{CrashAfter: 2})
 	r.plane.Deploy(nil, r.group, "other", 2)
@@ -149,6 +154,7 @@ func TestAModelServerThatDiesUnderARunIsStartedAgainAndTheRunRepeated(t *testing
 }
 
 func TestARequestThatIsNotWhatItsHashSaysIsNotAsked(t *testing.T) {
+	t.Parallel()
 	r, _ := newServingRig(t, fakellama.Config{})
 	r.road.rules(func(w http.ResponseWriter, req *http.Request) bool {
 		if !strings.HasPrefix(req.URL.Path, "/api/blobs/") {
@@ -172,6 +178,7 @@ func TestARequestThatIsNotWhatItsHashSaysIsNotAsked(t *testing.T) {
 }
 
 func TestASlotThatIsBusyIsShownAsFull(t *testing.T) {
+	t.Parallel()
 	control := fakellama.NewControl(t)
 	control.Step(1)
 	r, _ := newServingRig(t, fakellama.Config{Control: control.Path(), GateTokens: true})

@@ -24,7 +24,7 @@ import (
 // launch is how the agent of the rig is started as a process of its own.
 func (r *rig) launch(version string) Launch {
 	return Launch{
-		Program: os.Args[0], Args: []string{agentArg, string(r.home), r.e.Group, version}, Version: version,
+		Program: os.Args[0], Args: []string{agentArg, string(r.home), r.e.Group, version, string(r.leash)}, Version: version,
 		Replaces: func(old string) { r.replaced = append(r.replaced, old) },
 	}
 }
@@ -55,7 +55,7 @@ func killAgent(t *testing.T, dir string) {
 }
 
 func TestAnAgentInTheBackground(t *testing.T) {
-	t.Setenv(envBootstrapKey, "never handed on") // the program refuses to run with it
+	t.Parallel()
 	r := newRig(t, fakellama.Config{})
 	r.plane.Deploy(nil, r.group, "tiny", 1)
 	pid := r.startDetached()
@@ -84,6 +84,7 @@ func TestAnAgentInTheBackground(t *testing.T) {
 }
 
 func TestAnAgentOfAnotherVersionFinishesItsWorkAndMakesWay(t *testing.T) {
+	t.Parallel()
 	control := fakellama.NewControl(t)
 	r := newRig(t, fakellama.Config{Control: control.Path(), GateTokens: true})
 	control.Step(1) // for the probe
@@ -121,6 +122,7 @@ func TestAnAgentOfAnotherVersionFinishesItsWorkAndMakesWay(t *testing.T) {
 }
 
 func TestAnAgentThatEndsAtOnceSaysWhy(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, fakellama.Config{})
 	if err := os.MkdirAll(filepath.Dir(LogPath(r.e)), 0o700); err != nil {
 		t.Fatal(err)
@@ -143,6 +145,7 @@ func TestAnAgentThatEndsAtOnceSaysWhy(t *testing.T) {
 }
 
 func TestAnAgentOfAnEarlierEnrollmentMakesWay(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, fakellama.Config{})
 	old := r.startDetached()
 	st, err := r.door().Status(t.Context())
@@ -164,6 +167,7 @@ func TestAnAgentOfAnEarlierEnrollmentMakesWay(t *testing.T) {
 }
 
 func TestAPidThatIsAnotherProcessNowIsNotSignalled(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, fakellama.Config{})
 	me, err := supervise.Self()
 	if err != nil {
@@ -190,6 +194,7 @@ func jsonText(v any) string {
 }
 
 func TestARunOfAKilledAgentIsRepeatedByTheNext(t *testing.T) {
+	t.Parallel()
 	control := fakellama.NewControl(t)
 	r := newRig(t, fakellama.Config{Control: control.Path(), GateTokens: true}, func(r *rig, _ *enrollment.Request) {
 		r.lease = 2 * time.Second

@@ -15,6 +15,7 @@ import (
 )
 
 func TestDoctorWarnsOfAnAcceleratorThatLiesIdle(t *testing.T) {
+	t.Parallel()
 	gpu := []fleet.GPU{{Name: "NVIDIA GeForce RTX 4090"}}
 	for name, c := range map[string]struct {
 		bin  llama.Binary
@@ -34,6 +35,7 @@ func TestDoctorWarnsOfAnAcceleratorThatLiesIdle(t *testing.T) {
 }
 
 func TestDoctorSaysWhetherTheMachineIsKeptAwake(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		st    awake.State
 		warn  bool
@@ -52,6 +54,7 @@ func TestDoctorSaysWhetherTheMachineIsKeptAwake(t *testing.T) {
 }
 
 func TestDoctorFindsWhatBelongsToAnotherUser(t *testing.T) {
+	t.Parallel()
 	e := enrollment.Enrollment{Home: enrollment.Home(t.TempDir()), Group: "g", Role: fleet.RoleClient}
 	must(t, os.MkdirAll(filepath.Join(e.Dir(), "logs"), 0o700))
 	log := filepath.Join(e.Dir(), "logs", "agent.log")
@@ -71,12 +74,14 @@ func TestDoctorFindsWhatBelongsToAnotherUser(t *testing.T) {
 }
 
 func TestEveryFailureHasAWayOut(t *testing.T) {
+	t.Parallel()
 	if c := verdict("x", errors.New("some error"), ""); c.OK || c.Detail != "some error" || c.Fix == "" {
 		t.Errorf("%+v", c)
 	}
 }
 
 func TestDoctorTellsOfAReplacementThatFailed(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, fakellama.Config{})
 	r.start()
 	r.agent.mu.Lock()

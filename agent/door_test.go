@@ -19,6 +19,7 @@ import (
 )
 
 func TestTheOwnersDoor(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, fakellama.Config{})
 	socket, err := r.home.Socket(r.e.Group, r.e.Role)
 	if err != nil {
@@ -67,6 +68,7 @@ func TestTheOwnersDoor(t *testing.T) {
 }
 
 func TestAnAgentThatStopsIsDrainingUntilItsWorkIsDone(t *testing.T) {
+	t.Parallel()
 	control := fakellama.NewControl(t)
 	control.Step(1)
 	r, _ := newServingRig(t, fakellama.Config{Control: control.Path(), GateTokens: true})
@@ -87,6 +89,7 @@ func TestAnAgentThatStopsIsDrainingUntilItsWorkIsDone(t *testing.T) {
 }
 
 func TestReportsAreBoundedAndSafeToAskForAtOnce(t *testing.T) {
+	t.Parallel()
 	r, _ := newServingRig(t, fakellama.Config{Spew: true})
 	done := make(chan fleet.Heartbeat)
 	for range 4 {
@@ -108,6 +111,7 @@ func TestReportsAreBoundedAndSafeToAskForAtOnce(t *testing.T) {
 const registerCall = "POST /api/workers/register"
 
 func TestAFloodOfChangesIsAFewHeartbeats(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, fakellama.Config{}, onFakeTime)
 	r.start()
 	r.awaitMachine("idle")
@@ -132,6 +136,7 @@ func TestAFloodOfChangesIsAFewHeartbeats(t *testing.T) {
 }
 
 func TestDoctor(t *testing.T) {
+	t.Parallel()
 	r, dep := newServingRig(t, fakellama.Config{})
 	all, err := r.door().Doctor(t.Context(), true)
 	if err != nil {
@@ -162,15 +167,20 @@ func TestDoctor(t *testing.T) {
 		r.road.refuse("/api/machine/self", fault.New(fault.Revoked, "the credential was revoked").WithHint("enroll anew"))
 	}, false, "revoked", "install line with a fresh key")
 	bad("control plane", r.road.block, false, "", "")
-	bad("model tiny", func() {
-		if err := r.agent.SetOwner(fleet.Draining); err != nil {
-			t.Fatal(err)
-		}
-		s := r.agent.serving(dep.ID)
-		s.set(func(rep *fleet.DeploymentReport) {
+	if err := r.agent.SetOwner(fleet.Draining); err != nil {
+		t.Fatal(err)
+	}
+	var parked localapi.Check
+	r.await("a model that is parked", func() bool { // the news of the last probe may come late and say that it is ready
+		r.agent.serving(dep.ID).set(func(rep *fleet.DeploymentReport) {
 			rep.State = fleet.State{Kind: fleet.StateParked, Detail: "it crashes"}
 		})
-	}, false, "parked: it crashes", "interlock agent logs --deployment tiny")
+		parked = find(t, r.agent.Doctor(t.Context(), false), "model tiny")
+		return !parked.OK
+	})
+	if !strings.Contains(parked.Detail, "parked: it crashes") || !strings.Contains(parked.Fix, "interlock agent logs --deployment tiny") {
+		t.Errorf("a parked model: %+v", parked)
+	}
 	r.agent.Enrollment.HostID = "another"
 	bad("identity", func() {}, false, "another computer (mini)", "fresh key")
 	r.useServer(filepath.Join(t.TempDir(), "none"))
@@ -206,6 +216,7 @@ func chmod(t *testing.T, path string, mode os.FileMode) {
 }
 
 func TestAPortThatAnswersElsewhereIsFound(t *testing.T) {
+	t.Parallel()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -222,6 +233,7 @@ func TestAPortThatAnswersElsewhereIsFound(t *testing.T) {
 }
 
 func TestTailOfALog(t *testing.T) {
+	t.Parallel()
 	path := filepath.Join(t.TempDir(), "agent.log")
 	write := func(text string) {
 		t.Helper()

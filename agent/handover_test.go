@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"interlock.sh/agent/enrollment"
 	"interlock.sh/agent/localapi"
 	"interlock.sh/agent/supervise"
 	"interlock.sh/ai"
@@ -103,10 +104,11 @@ func (r *rig) answers(model string) {
 }
 
 func TestThreeUpdatesInARowKeepTheModelLoaded(t *testing.T) {
+	t.Parallel()
 	for _, leash := range leashes() {
 		t.Run(string(leash), func(t *testing.T) {
-			t.Setenv(envLeash, string(leash))
-			r := newRig(t, fakellama.Config{Spew: true})
+			t.Parallel()
+			r := newRig(t, fakellama.Config{Spew: true}, func(r *rig, _ *enrollment.Request) { r.leash = leash })
 			r.install("1.0.0")
 			first := r.startInstalled()
 			r.plane.Deploy(nil, r.group, "tiny", 1)
@@ -359,6 +361,7 @@ func TestARoleThatThisVersionCannotRunRestartsToo(t *testing.T) {
 // TestTheDowntimeOfAnUpdate measures what applications see: the time between the last claim of the old
 // program and the first of the new one.
 func TestTheDowntimeOfAnUpdate(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, fakellama.Config{})
 	var mu sync.Mutex
 	var claims []time.Time
@@ -407,6 +410,7 @@ func TestTheDowntimeOfAnUpdate(t *testing.T) {
 }
 
 func TestTheLockOfARoleIsHeldWithoutAMoment(t *testing.T) {
+	t.Parallel()
 	path := filepath.Join(t.TempDir(), "agent.lock")
 	first, err := lockRole(path, nil)
 	if err != nil {
@@ -437,6 +441,7 @@ func TestTheLockOfARoleIsHeldWithoutAMoment(t *testing.T) {
 }
 
 func TestCurrentProgram(t *testing.T) {
+	t.Parallel()
 	app := t.TempDir()
 	must(t, os.MkdirAll(filepath.Join(app, "1.0.0"), 0o700))
 	program := filepath.Join(app, "1.0.0", "interlock")

@@ -83,6 +83,7 @@ func (r *rig) passUntil(minute string) {
 func (r *rig) noModel() bool { return len(r.agent.Report(context.Background()).Deployments) == 0 }
 
 func TestTheNightOpensAndClosesTheMachineByTheClock(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, fakellama.Config{}, inZone("Europe/Berlin", "20:00"))
 	r.plane.Deploy(nil, r.group, "tiny", 1)
 	r.start()
@@ -111,6 +112,7 @@ func TestTheNightOpensAndClosesTheMachineByTheClock(t *testing.T) {
 }
 
 func TestATravellersHoursGoByTheZoneOfToday(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, fakellama.Config{}, inZone("Europe/Berlin", "23:00"))
 	r.start()
 	r.wants(schedule.Availability{Mode: schedule.Night})
@@ -135,6 +137,7 @@ func TestATravellersHoursGoByTheZoneOfToday(t *testing.T) {
 }
 
 func TestWhatTheMachineMeasuresIsACeilingToo(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, fakellama.Config{}, onFakeTime)
 	r.plane.Deploy(nil, r.group, "tiny", 1)
 	r.start()
@@ -171,6 +174,7 @@ func TestWhatTheMachineMeasuresIsACeilingToo(t *testing.T) {
 }
 
 func TestAPauseForAWhileEndsByItself(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, fakellama.Config{}, inZone("Europe/Berlin", "13:05"))
 	r.start()
 	r.awaitMachine("idle")
@@ -194,6 +198,7 @@ func TestAPauseForAWhileEndsByItself(t *testing.T) {
 }
 
 func TestWorkInHandGoesBackWhenTheGraceIsOver(t *testing.T) {
+	t.Parallel()
 	control := fakellama.NewControl(t)
 	control.Step(1) // for the probe
 	r := newRig(t, fakellama.Config{Control: control.Path(), GateTokens: true})
@@ -232,6 +237,7 @@ func TestWorkInHandGoesBackWhenTheGraceIsOver(t *testing.T) {
 
 // The owner may give the machine free in the moment in which its grace ends.
 func TestAHandBackThatComesTooLateKeepsNobodyFromWorking(t *testing.T) {
+	t.Parallel()
 	r, _ := newServingRig(t, fakellama.Config{})
 	r.agent.handBack(t.Context(), "the machine is paused (by owner)")
 	if run := <-r.ask("tiny"); run.State != tasks.Succeeded {
@@ -240,6 +246,7 @@ func TestAHandBackThatComesTooLateKeepsNobodyFromWorking(t *testing.T) {
 }
 
 func TestWorkThatEndsWithinTheGraceIsDone(t *testing.T) {
+	t.Parallel()
 	control := fakellama.NewControl(t)
 	control.Step(1)
 	r, _ := newServingRig(t, fakellama.Config{Control: control.Path(), GateTokens: true})
@@ -255,6 +262,7 @@ func TestWorkThatEndsWithinTheGraceIsDone(t *testing.T) {
 }
 
 func TestTheMachineIsKeptAwakeOnlyWhileItAnswers(t *testing.T) {
+	t.Parallel()
 	control := fakellama.NewControl(t)
 	control.Step(1)
 	r, _ := newServingRig(t, fakellama.Config{Control: control.Path(), GateTokens: true})
@@ -279,6 +287,7 @@ func TestTheMachineIsKeptAwakeOnlyWhileItAnswers(t *testing.T) {
 }
 
 func TestDownloadsStopInTheOwnersBandwidthHours(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, fakellama.Config{}, onFakeTime)
 	r.start()
 	r.awaitMachine("idle")
@@ -294,6 +303,7 @@ func TestDownloadsStopInTheOwnersBandwidthHours(t *testing.T) {
 }
 
 func TestTheHoursOutliveReenrollment(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, fakellama.Config{}, inZone("Europe/Berlin", "12:00"))
 	r.start()
 	r.wants(schedule.Availability{Mode: schedule.Window, Windows: []schedule.Span{{Start: "20:00", End: "21:00"}}, OnMains: true})
@@ -314,6 +324,7 @@ func TestTheHoursOutliveReenrollment(t *testing.T) {
 }
 
 func TestTheNewsOfTheUpdaterArePassedOn(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, fakellama.Config{})
 	news := &fleet.UpdateReport{State: "reverted", Version: "1.2.0", Why: "no heartbeat", At: time.Unix(1, 0).UTC()}
 	r.night.update = news

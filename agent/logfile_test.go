@@ -11,6 +11,7 @@ import (
 // The log of an agent stays within four times its cap, loses nothing that is newer than that, and goes on
 // after a restart.
 func TestLogFileStaysSmall(t *testing.T) {
+	t.Parallel()
 	path := filepath.Join(t.TempDir(), "logs", "agent.log")
 	const limit = 1000
 	n := 0
@@ -53,6 +54,7 @@ func TestLogFileStaysSmall(t *testing.T) {
 
 // A record stands in the file whatever becomes of the journal beside it.
 func TestLogFileOutlivesTheJournal(t *testing.T) {
+	t.Parallel()
 	path := filepath.Join(t.TempDir(), "logs", "agent.log")
 	l, err := newLogFile(path, 1000)
 	if err != nil {

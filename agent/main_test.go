@@ -2,11 +2,15 @@ package agent
 
 import (
 	"context"
+	"errors"
+	"flag"
 	"fmt"
 	"log/slog"
 	"os"
 	ossignal "os/signal" // the package has a signal of its own
 	"path/filepath"
+	"runtime"
+	"strconv"
 	"syscall"
 	"testing"
 
@@ -27,20 +31,33 @@ func TestMain(m *testing.M) {
 		if len(os.Args) > 1 && os.Args[1] == agentArg {
 			return agentProgram(os.Args[2:])
 		}
-		return m.Run()
+		return tests(m)
 	}))
 }
+
+// tests runs more tests at once than there are cores: most of what they do is wait for processes. An agent
+// that any of them starts refuses to run with the bootstrap key of the environment.
+func tests(m *testing.M) int {
+	flag.Parse()
+	err := errors.Join(os.Setenv(envBootstrapKey, "never handed on"), flag.Set("test.parallel", strconv.Itoa(max(atOnce, runtime.GOMAXPROCS(0)))))
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "agent:", err)
+		return 2
+	}
+	return m.Run()
+}
+
+const atOnce = 6
 
 const (
 	agentArg = "agent-program"
 	shimArg  = "run-child"
-	envLeash = "AGENT_TEST_LEASH"
 )
 
 // ofFolder stands for the version that the program's folder is named for.
 const ofFolder = "@"
 
-// agentProgram is what `interlock agent run` does: agentProgram HOME GROUP VERSION.
+// agentProgram is what `interlock agent run` does: agentProgram HOME GROUP VERSION LEASH.
 func agentProgram(args []string) int {
 	ctx, stop := ossignal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()
@@ -64,7 +81,7 @@ func agentProgram(args []string) int {
 		ossignal.Notify(hangups, syscall.SIGHUP)
 		a, err := New(ctx, Options{
 			Enrollment: e, Version: version, Supervise: quick, Logger: NewLogger(os.Stderr, slog.LevelInfo), Hangup: hangups,
-			Program: program, Args: os.Args[1:], Shim: []string{program, shimArg}, Leash: supervise.Leash(os.Getenv(envLeash)),
+			Program: program, Args: os.Args[1:], Shim: []string{program, shimArg}, Leash: supervise.Leash(args[3]),
 		})
 		if err != nil {
 			return err

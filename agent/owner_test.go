@@ -10,6 +10,7 @@ import (
 )
 
 func TestWhatTheOwnerSaidIsReadInEveryForm(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		name, text string
 		mode       schedule.Mode

@@ -14,6 +14,7 @@ import (
 )
 
 func TestTheProgramIsAskedAgainOnlyWhenItIsAnother(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	count := filepath.Join(dir, "asked")
 	// A program that notes each start, in front of one that answers.

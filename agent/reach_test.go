@@ -17,6 +17,7 @@ import (
 // A run that is submitted by day waits for the owner's hours, says so, and starts when the clock of both
 // sides reaches 22:00.
 func TestARunSubmittedByDayStartsAtTen(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, fakellama.Config{}, inZone("Europe/Berlin", "12:00"), onOneClock)
 	r.plane.Deploy(nil, r.group, "tiny", 1)
 	r.start()
@@ -54,6 +55,7 @@ func TestARunSubmittedByDayStartsAtTen(t *testing.T) {
 // The page of a captive portal is said in words to the owner, and the agent goes on by itself when it is
 // gone; the models stay.
 func TestACaptivePortalIsSaidAndPasses(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, fakellama.Config{}, onFakeTime)
 	r.plane.Deploy(nil, r.group, "tiny", 1)
 	r.start()
@@ -88,6 +90,7 @@ func TestACaptivePortalIsSaidAndPasses(t *testing.T) {
 
 // A clock that is 20 minutes off is a warning that everybody sees.
 func TestAClockThatIsOffIsAWarning(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, fakellama.Config{}, onFakeTime)
 	const words = "this machine's clock is 20 min behind the control plane's"
 	warned := func() bool { return slices.Contains(r.machine().Warnings, words) }

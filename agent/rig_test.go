@@ -56,7 +56,8 @@ type rig struct {
 	agent  *Agent
 	stop   func()
 
-	replaced []string // versions of agents that made way to another
+	leash    supervise.Leash // of the model servers of an agent of its own; the system's when ""
+	replaced []string        // versions of agents that made way to another
 }
 
 type rigOption func(*rig, *enrollment.Request)

@@ -36,6 +36,8 @@ type serving struct {
 	host *machine
 	log  *slog.Logger
 
+	memory *hostfacts.Resident // of the model server
+
 	done   chan struct{}      // closes when nothing of it is left
 	again  chan struct{}      // look again at what blocks it
 	stop   context.CancelFunc // drains and ends it
@@ -66,6 +68,7 @@ type machine struct {
 func newServing(want fleet.DesiredDeployment, host *machine, log *slog.Logger) *serving {
 	return &serving{
 		want: want, host: host, log: log.With(slog.String("deployment", want.Alias)), done: make(chan struct{}), again: make(chan struct{}, 1),
+		memory: hostfacts.NewResident(host.clock),
 		report: fleet.DeploymentReport{ID: want.ID, Alias: want.Alias, Slots: want.Slots, ContextLength: want.ContextLength, State: fleet.State{Kind: fleet.StateLoading}},
 	}
 }
@@ -309,7 +312,7 @@ func (s *serving) state(ctx context.Context) fleet.DeploymentReport {
 	if child != nil {
 		r.Log = clipped(child.Tail(logTail))
 		if r.Pid > 0 {
-			r.MemoryBytes = hostfacts.Resident(ctx, r.Pid)
+			r.MemoryBytes = s.memory.Of(ctx, r.Pid)
 		}
 	}
 	return r

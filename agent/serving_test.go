@@ -17,6 +17,7 @@ import (
 )
 
 func TestAMachineGoesFromDownloadingOverLoadingToReady(t *testing.T) {
+	t.Parallel()
 	control := fakellama.NewControl(t)
 	r := newRig(t, fakellama.Config{Control: control.Path(), GateLoad: true})
 	passed := make(chan struct{})
@@ -68,6 +69,7 @@ func (r *rig) workerPools() []string {
 }
 
 func TestARetiredDeploymentDrainsWhileAnotherStarts(t *testing.T) {
+	t.Parallel()
 	control := fakellama.NewControl(t)
 	r := newRig(t, fakellama.Config{})
 	r.useServer(serverByAlias(t, "old", fakellama.Install(t, fakellama.Config{Control: control.Path(), GateTokens: true}), fakellama.Install(t, fakellama.Config{})))
@@ -111,6 +113,7 @@ func serverByAlias(t *testing.T, alias, its, others string) string {
 }
 
 func TestAChangeOfSettingsRestartsOnlyThatModel(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, fakellama.Config{})
 	r.start()
 	r.plane.Deploy(nil, r.group, "one", 1)
@@ -130,6 +133,7 @@ func TestAChangeOfSettingsRestartsOnlyThatModel(t *testing.T) {
 }
 
 func TestModesAndTheirWords(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, fakellama.Config{})
 	r.start()
 	r.plane.Deploy(nil, r.group, "tiny", 1)
@@ -184,6 +188,7 @@ func TestModesAndTheirWords(t *testing.T) {
 }
 
 func TestAnOwnersPauseOutlivesTheAgent(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, fakellama.Config{})
 	r.start()
 	r.plane.Deploy(nil, r.group, "tiny", 1)
@@ -212,6 +217,7 @@ func TestAnOwnersPauseOutlivesTheAgent(t *testing.T) {
 }
 
 func TestARoleOrRuntimeThatCannotRunIsShownAndClaimsNothing(t *testing.T) {
+	t.Parallel()
 	for words, option := range map[string]rigOption{
 		"unsupported: role trainer needs a newer agent": asTrainer, "unsupported: runtime mlx-lm needs a newer agent": withMLX,
 	} {

@@ -9,6 +9,7 @@ import (
 )
 
 func TestTheGraceIsTheOwnersSetting(t *testing.T) {
+	t.Parallel()
 	for set, want := range map[string]time.Duration{
 		"": drainWithin, "30s": 30 * time.Second, "1h": time.Hour, // taken
 		"0s": drainWithin, "-1m": drainWithin, "2h": drainWithin, "soon": drainWithin, "120": drainWithin, // not, and said

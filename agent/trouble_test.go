@@ -19,6 +19,7 @@ import (
 )
 
 func TestAMissingLlamaServerIsSaidWithTheWayOutAndFoundWhenItComes(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, fakellama.Config{}, onFakeTime)
 	place := filepath.Join(t.TempDir(), "llama-server")
 	r.useServer(place)
@@ -36,6 +37,7 @@ func TestAMissingLlamaServerIsSaidWithTheWayOutAndFoundWhenItComes(t *testing.T)
 }
 
 func TestWithoutASettingTheInstallLineIsSaid(t *testing.T) {
+	t.Parallel()
 	err := withHint(fault.New(fault.NotFound, "llama-server not found in PATH").WithHint("install it: brew install llama.cpp"))
 	if got := said(err); got != "llama-server not found in PATH: install it: brew install llama.cpp" {
 		t.Errorf("shown as %q", got)
@@ -43,6 +45,7 @@ func TestWithoutASettingTheInstallLineIsSaid(t *testing.T) {
 }
 
 func TestTooLittleMemoryIsRefusedWithTheNumbersUntilItIsFree(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, fakellama.Config{}, onFakeTime)
 	started, alive := processes()
 	ledger := memory.Open(r.home.Ledger(), alive)
@@ -63,6 +66,7 @@ func TestTooLittleMemoryIsRefusedWithTheNumbersUntilItIsFree(t *testing.T) {
 }
 
 func TestAFullDiskIsSaidBeforeTheFirstByteAndTheDownloadBeginsWhenSpaceReturns(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, fakellama.Config{}, onFakeTime)
 	var free atomic.Int64
 	free.Store(1 << 20)
@@ -98,6 +102,7 @@ func (a *Agent) wantedFile(id string) fleet.File {
 }
 
 func TestAModelLargerThanTheMachineIsRefusedBeforeTheFirstByte(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, fakellama.Config{}, onFakeTime)
 	r.free = func(string) (int64, error) { return 1 << 60, nil }
 	direct := r.e
@@ -137,6 +142,7 @@ func TestAModelLargerThanTheMachineIsRefusedBeforeTheFirstByte(t *testing.T) {
 }
 
 func TestADiskThatFillsUpUnderADownloadKeepsThePartAndGoesOn(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, fakellama.Config{}, onFakeTime)
 	var free atomic.Int64
 	free.Store(1 << 40)
@@ -185,6 +191,7 @@ func TestADiskThatFillsUpUnderADownloadKeepsThePartAndGoesOn(t *testing.T) {
 }
 
 func TestAMissingShardNeverStarts(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, fakellama.Config{})
 	files := r.plane.Upload(r.plane.Owner, plane.TinyModel(t, 1, 2)...)
 	if _, err := r.plane.Owner.CreateRelease(t.Context(), r.group.ID, fleet.NewReleaseRequest{Name: "split", Files: files, License: "test"}); err != nil {
@@ -218,6 +225,7 @@ func TestAMissingShardNeverStarts(t *testing.T) {
 }
 
 func TestBytesFlippedOnDiskAreFoundBeforeAStartAndFetchedAgain(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, fakellama.Config{})
 	r.start()
 	dep := r.plane.Deploy(nil, r.group, "tiny", 1)
@@ -248,6 +256,7 @@ func TestBytesFlippedOnDiskAreFoundBeforeAStartAndFetchedAgain(t *testing.T) {
 }
 
 func TestACopiedFolderIsShownOnBothSidesUntilTheOtherIsGone(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, fakellama.Config{}, onFakeTime)
 	r.start()
 	r.plane.Deploy(nil, r.group, "tiny", 1)
@@ -263,6 +272,7 @@ func TestACopiedFolderIsShownOnBothSidesUntilTheOtherIsGone(t *testing.T) {
 }
 
 func TestAFolderOfAnotherComputerServesNothing(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, fakellama.Config{})
 	r.plane.Deploy(nil, r.group, "tiny", 1)
 	r.e.HostID, r.e.Name = "another", "old-mac"
@@ -278,6 +288,7 @@ func TestAFolderOfAnotherComputerServesNothing(t *testing.T) {
 }
 
 func TestAMachineRevokedWhileItServesStopsAndSaysSo(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, fakellama.Config{})
 	r.start()
 	r.plane.Deploy(nil, r.group, "tiny", 1)
@@ -297,6 +308,7 @@ func TestAMachineRevokedWhileItServesStopsAndSaysSo(t *testing.T) {
 }
 
 func TestAControlPlaneThatIsAwayStopsNothing(t *testing.T) {
+	t.Parallel()
 	control := fakellama.NewControl(t)
 	r := newRig(t, fakellama.Config{Control: control.Path(), GateTokens: true})
 	control.Step(1)
@@ -325,6 +337,7 @@ func TestAControlPlaneThatIsAwayStopsNothing(t *testing.T) {
 }
 
 func TestWithoutAnyHintTheDesiredStateIsPolled(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, fakellama.Config{}, onFakeTime)
 	r.road.refuse("/api/workers/events", fault.New(fault.Unavailable, "no streams here"))
 	r.start()

@@ -9,6 +9,7 @@ import (
 )
 
 func TestASleepIsAJumpOfTheWallClock(t *testing.T) {
+	t.Parallel()
 	began := time.Now()
 	for _, c := range []struct {
 		name         string
@@ -34,8 +35,9 @@ func TestASleepIsAJumpOfTheWallClock(t *testing.T) {
 
 // A machine that slept may have lost its accelerator: the model server runs, and answers nothing.
 func TestAModelThatDoesNotAnswerAfterASleepIsStartedAnew(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, fakellama.Config{HangAfter: 1}, onFakeTime)
-	r.policy.ProbeWithin, r.policy.ProbeFails = 50*time.Millisecond, 2
+	r.policy.ProbeWithin, r.policy.ProbeFails = 500*time.Millisecond, 2
 	r.plane.Deploy(nil, r.group, "tiny", 1)
 	r.start()
 	before := r.awaitWords("tiny", "ready")
@@ -50,6 +52,7 @@ func TestAModelThatDoesNotAnswerAfterASleepIsStartedAnew(t *testing.T) {
 }
 
 func TestAModelThatAnswersAfterASleepStaysLoaded(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, fakellama.Config{}, onFakeTime)
 	r.plane.Deploy(nil, r.group, "tiny", 1)
 	r.start()

@@ -15,7 +15,6 @@ import (
 	"github.com/shirou/gopsutil/v4/cpu"
 	"github.com/shirou/gopsutil/v4/host"
 	"github.com/shirou/gopsutil/v4/mem"
-	"github.com/shirou/gopsutil/v4/process"
 
 	"interlock.sh/fleet"
 	"interlock.sh/internal/diskspace"
@@ -94,24 +93,4 @@ func systemID(ctx context.Context) string {
 		}
 	}
 	return ""
-}
-
-// Resident is the memory of a process with its children; nil when it cannot be read.
-func Resident(ctx context.Context, pid int) *int64 {
-	p, err := process.NewProcessWithContext(ctx, int32(pid))
-	if err != nil {
-		return nil
-	}
-	info, err := p.MemoryInfoWithContext(ctx)
-	if err != nil {
-		return nil
-	}
-	rss := int64(info.RSS)
-	children, _ := p.ChildrenWithContext(ctx) // none is an error here
-	for _, c := range children {
-		if more := Resident(ctx, int(c.Pid)); more != nil {
-			rss += *more
-		}
-	}
-	return &rss
 }

@@ -2,7 +2,6 @@ package hostfacts
 
 import (
 	"context"
-	"os"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -54,8 +53,5 @@ func TestThisMachineHasFacts(t *testing.T) {
 	}
 	if id := ID(context.Background()); len(id) != 32 || id != ID(context.Background()) {
 		t.Fatalf("id %q is not stable", id)
-	}
-	if rss := Resident(context.Background(), os.Getpid()); rss == nil || *rss <= 0 {
-		t.Fatalf("resident size of this process: %v", rss)
 	}
 }
