@@ -50,7 +50,7 @@ func TestOnlyTheOwnersDoorOpens(t *testing.T) {
 	if st, err := os.Stat(path); err != nil || st.Mode().Perm() != 0o600 {
 		t.Errorf("mode %v, %v", st.Mode(), err)
 	}
-	go func() {
+	go func(l net.Listener) {
 		for {
 			c, err := l.Accept()
 			if err != nil {
@@ -58,7 +58,7 @@ func TestOnlyTheOwnersDoorOpens(t *testing.T) {
 			}
 			_ = c.Close()
 		}
-	}()
+	}(l)
 	c, err := Dial(t.Context(), path)
 	if err != nil {
 		t.Fatal(err)
