@@ -12,7 +12,7 @@ import (
 	"testing"
 
 	"interlock.sh/fleet"
-	"interlock.sh/internal/testkit/fakellama"
+	"interlock.sh/internal/testkit/gguftiny"
 )
 
 // computer is a throw-away machine whose first process is a real systemd, with a user fleet, sudo and a
@@ -27,35 +27,35 @@ const (
 	machineTool = "../packaging/test/systemd-machine.sh"
 	planeURL    = "http://127.0.0.1:8090"
 	unitFolder  = "/etc/systemd/system"
+	// probeProgram is this test program, inside: see maybeProbe.
+	probeProgram = "/srv/probe"
 )
 
-// newComputer boots one. Its llama-server is the scripted one; binds are more paths of this machine, as
-// HOST:INSIDE.
+// newComputer boots one. It has the real llama-server; binds are more paths of this machine, as HOST:INSIDE.
 func newComputer(t *testing.T, binds ...string) *computer {
 	t.Helper()
 	c := &computer{t: t, dir: filepath.Join(tempDir(t), "machine")}
 	c.tool("create", c.dir)
 	t.Cleanup(func() { c.tool("destroy", c.dir) })
-	server := fakellama.Install(t, fakellama.Config{})
+	server := realServer(t)
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
 	args := []string{"start", c.dir, "--bind", assets + ":/srv/assets:ro", "--bind", program + ":/usr/local/bin/interlock:ro",
-		"--bind", filepath.Dir(server) + ":/srv/llama:ro", "--bind", self + ":" + self + ":ro"}
+		"--bind", filepath.Dir(server) + ":/srv/llama:ro", "--bind", self + ":" + probeProgram + ":ro"}
 	for _, b := range binds {
 		args = append(args, "--bind", b)
 	}
 	c.tool(args...)
-	// The scripted server is a script that starts this test program, at its own path.
-	c.root(`printf '%s\n' 'fleet ALL=(ALL) NOPASSWD: ALL' >/etc/sudoers.d/fleet; ln -s /srv/llama/llama-server /usr/local/bin/`)
+	c.root(`printf '%s\n' 'fleet ALL=(ALL) NOPASSWD: ALL' >/etc/sudoers.d/fleet; ln -s /srv/llama/` + filepath.Base(server) + ` /usr/local/bin/llama-server`)
 	return c
 }
 
 func (c *computer) tool(args ...string) {
 	c.t.Helper()
 	cmd := exec.Command(machineTool, args...) // also when the test has ended
-	cmd.Env = append(os.Environ(), "EXTRA_PACKAGES=sudo,curl,procps")
+	cmd.Env = append(os.Environ(), "EXTRA_PACKAGES=sudo,curl,procps,libgomp1")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		c.t.Fatalf("systemd-machine %s: %v\n%s", args[0], err, out)
 	}
@@ -126,6 +126,21 @@ func (c *computer) group(name string) (id string, lines map[fleet.Role]string) {
 		lines[k.Role] = k.Line
 	}
 	return got.Group.ID, lines
+}
+
+// serve gives a group the tiny model under an alias.
+func (c *computer) serve(group, alias string) {
+	c.t.Helper()
+	model := tiny(c.t, gguftiny.Options{})[0]
+	b, err := os.ReadFile(model)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	if got := runProgram(c.t, os.Environ(), string(b), machineTool, "exec", c.dir, "--", "sh", "-c", "cat >/var/tmp/tiny.gguf"); got.code != 0 {
+		c.t.Fatalf("bring the model: %s", got.err)
+	}
+	c.root("export HOME=/root; interlock models release create first --group " + group + " --file /var/tmp/tiny.gguf --license test --context 1024 --arg=-t --arg=1 &&" +
+		" interlock models deploy first --group " + group + " --alias " + alias)
 }
 
 // member is what the control plane says of the group's only machine.

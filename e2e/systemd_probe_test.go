@@ -88,14 +88,10 @@ mknod -m 660 /dev/kfd c 235 0 && mknod -m 660 /dev/dri/renderD128 c 226 128 && c
 	group, lines := c.group("small")
 	c.fleet(lines[fleet.RoleClient])
 	unit := workerUnit(group, fleet.RoleClient)
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
 	const report = "/home/fleet/.nightshift/probe.json"
 	look := func(more string) (got probed) {
 		t.Helper()
-		c.root("mkdir -p " + unitFolder + "/" + unit + ".service.d && printf '[Service]\\nEnvironment=" + probeReport + "=" + report + "\\nExecStartPre=" + self +
+		c.root("mkdir -p " + unitFolder + "/" + unit + ".service.d && printf '[Service]\\nEnvironment=" + probeReport + "=" + report + "\\nExecStartPre=" + probeProgram +
 			"\\n" + more + "\\n' >" + unitFolder + "/" + unit + ".service.d/probe.conf && systemctl daemon-reload && systemctl restart " + unit)
 		if err := json.Unmarshal([]byte(c.root("cat "+report)), &got); err != nil {
 			t.Fatal(err)
