@@ -149,8 +149,8 @@ func TestTheMenuFollowsTheAgentsAndTheAgentsTheMenu(t *testing.T) {
 	if err := item.Click("Always"); err != nil { // it is asked, and is not there
 		t.Fatal(err)
 	}
-	s.awaitLine(item, "(the agent does not run)")
 	s.awaitLine(item, "support-bot (client): the agent does not run")
+	s.awaitLine(item, "(1 needs attention)")
 	if err := item.Click("Quit"); err != nil {
 		t.Fatal(err)
 	}

@@ -6,7 +6,8 @@
 # The app starts before there is a panel, shows itself when one comes and again when it restarts; its menu is
 # clicked, its window opened. Pictures go to FOLDER (default docs/img). It fails when a click does not reach
 # the agent, when Fyne says that something was drawn from the wrong goroutine, and when the app in the bar is
-# larger than 120 MB or not idle. With AGENT_HOME=… the machine is a real one, whose agents are only looked at.
+# larger than 120 MB or not idle, and when the panel found the menu in disorder. With AGENT_HOME=… the machine
+# is a real one, whose agents are only looked at; LOG=FILE keeps what everybody said.
 set -euo pipefail
 
 here=$(cd "$(dirname "$0")" && pwd)
@@ -21,7 +22,7 @@ outside() {
   done
   shots=${1:-$top/docs/img}
   work=$(mktemp -d)
-  trap 'rm -rf "$work"' EXIT
+  trap '[ -z "${LOG:-}" ] || cp "$work/log" "$LOG"; rm -rf "$work"' EXIT
   cd "$top"
   CGO_ENABLED=1 go build -tags gles -o "$work/nightshift" ./cmd/nightshift
   CGO_ENABLED=0 go build -o "$work/fakeagents" ./internal/testkit/fakeagents/program
@@ -38,6 +39,9 @@ outside() {
   fi
   if grep -n 'Error in Fyne call thread' "$work/log" >&2; then
     fail "something was drawn from the wrong goroutine"
+  fi
+  if grep -n 'Children but no menu' "$work/log" >&2; then
+    fail "the panel got a submenu before its parent"
   fi
 }
 

@@ -17,7 +17,7 @@ import (
 	"interlock.sh/tray/bar"
 )
 
-// The library keeps one item a process, so all tests share it and a private bus.
+// An item has the name of its process, so all tests share one, and a private bus.
 var shared struct {
 	bar  *bar.Bar
 	bus  *sessionbus.Bus
@@ -42,6 +42,11 @@ func run(m *testing.M) int {
 		ended <- shared.bar.Run(ctx, func() { shared.bar.Show(nil, tray.Idle, "nothing"); close(ready) })
 	}()
 	<-ready
+	for { // until the item is on the bus
+		if _, err := shared.item.Menu(); err == nil {
+			break
+		}
+	}
 	code := m.Run()
 	cancel()
 	if err := <-ended; err != nil {
@@ -234,4 +239,58 @@ func TestTheItemHasAPictureAndAName(t *testing.T) {
 	if err := v.Store(&pics); err != nil || len(pics) != 1 || pics[0].W != pics[0].H || len(pics[0].Pix) != int(4*pics[0].W*pics[0].H) {
 		t.Errorf("picture: %d, %v", len(pics), err)
 	}
+}
+
+// TestAnswersComeInTheOrderOfTheQuestions: a panel that gets a submenu's properties before those of its parent
+// leaves the submenu empty.
+func TestAnswersComeInTheOrderOfTheQuestions(t *testing.T) {
+	shared.bar.Show([]tray.Item{role("a", true, false), role("b", true, false), quit()}, tray.Working, "")
+	menu := shared.bus.Conn.Object(shared.item.Name, "/StatusNotifierItem/menu")
+	for range 30 {
+		const questions = 90 // a bus lets one connection wait for 128 answers
+		answers := make(chan *dbus.Call, questions)
+		var asked []*dbus.Call
+		for range questions / 3 {
+			asked = append(asked, menu.Go("com.canonical.dbusmenu.GetLayout", 0, answers, int32(0), int32(-1), []string{}),
+				menu.Go("com.canonical.dbusmenu.GetGroupProperties", 0, answers, []int32{0}, []string{}),
+				menu.Go("com.canonical.dbusmenu.AboutToShow", 0, answers, int32(0)))
+		}
+		for n, call := range asked {
+			if got := <-answers; got != call || got.Err != nil {
+				t.Fatalf("answer %d is not that of question %d, or %v", n, n, got.Err)
+			}
+		}
+	}
+}
+
+func TestWhatNobodyShouldAskIsRefusedAndHarmless(t *testing.T) {
+	shared.bar.Show([]tray.Item{quit()}, tray.Working, "")
+	menu := shared.bus.Conn.Object(shared.item.Name, "/StatusNotifierItem/menu")
+	for _, c := range []struct {
+		method string
+		args   []any
+	}{
+		{"com.canonical.dbusmenu.GetLayout", nil},
+		{"com.canonical.dbusmenu.GetLayout", []any{"zero", int32(0), []string{}}},
+		{"com.canonical.dbusmenu.GetLayout", []any{int32(99999), int32(-1), []string{}}},
+		{"com.canonical.dbusmenu.GetProperty", []any{int32(0), "nothing"}},
+		{"com.canonical.dbusmenu.Event", []any{int32(0)}},
+		{"com.canonical.dbusmenu.EventGroup", []any{"x"}},
+		{"com.canonical.dbusmenu.Format", nil},
+		{"org.freedesktop.DBus.Properties.Get", []any{"com.canonical.dbusmenu", "Secret"}},
+		{"org.freedesktop.DBus.Properties.Set", []any{"com.canonical.dbusmenu", "Version", dbus.MakeVariant(1)}},
+	} {
+		if err := menu.Call(c.method, 0, c.args...).Err; err == nil || !strings.Contains(err.Error(), "of this shape") {
+			t.Errorf("%s %v: %v", c.method, c.args, err)
+		}
+	}
+	if err := shared.item.ClickID(99999); err != nil { // a line that is gone
+		t.Error(err)
+	}
+	select {
+	case a := <-shared.bar.Clicks():
+		t.Errorf("clicked %+v", a)
+	default:
+	}
+	expect(t, "Quit")
 }

@@ -1,12 +1,9 @@
-//go:build linux || cgo
+//go:build cgo
 
 package bar
 
 import (
 	"context"
-	"errors"
-	"runtime"
-	"strings"
 	"sync"
 
 	"fyne.io/systray"
@@ -48,29 +45,14 @@ func New() *Bar {
 	return &Bar{clicks: make(chan tray.Action, 16), done: make(chan struct{})}
 }
 
-// Run shows the item and stays until ctx ends, or the session does, which is an error. On macOS it must run
-// on the main thread. ready shows the first menu.
+// Run shows the item and stays until ctx ends. It must run on the main thread. ready shows the first menu.
 func (b *Bar) Run(ctx context.Context, ready func()) error {
 	defer close(b.done)
-	ctx, cancel, err := reach(ctx)
-	if err != nil {
-		return err
-	}
-	defer cancel()
 	stop := context.AfterFunc(ctx, systray.Quit)
 	defer stop()
-	systray.Run(func() {
-		name()
-		ready()
-	}, func() {})
-	if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, context.Canceled) {
-		return cause
-	}
+	systray.Run(ready, func() {})
 	return nil
 }
-
-// title is what a panel calls the item.
-const title = "Nightshift"
 
 // Clicks are the actions of what was clicked.
 func (b *Bar) Clicks() <-chan tray.Action { return b.clicks }
@@ -98,22 +80,6 @@ func (b *Bar) Show(menu []tray.Item, mood tray.Mood, tip string) {
 		update(b.built, b.shown, menu)
 	}
 	b.shown = menu
-}
-
-// pixels is the size of the picture: twice what bars show, for dense screens.
-const pixels = 44
-
-// alike reports whether b can be shown in the places of a.
-func alike(a, b []tray.Item) bool {
-	if len(a) != len(b) {
-		return false
-	}
-	for i := range a {
-		if a[i].Kind != b[i].Kind || !alike(a[i].Items, b[i].Items) {
-			return false
-		}
-	}
-	return true
 }
 
 func (b *Bar) build(parent *systray.MenuItem, items []tray.Item) []place {
@@ -167,7 +133,7 @@ func separator(parent *systray.MenuItem) {
 }
 
 func add(parent *systray.MenuItem, it tray.Item) *systray.MenuItem {
-	label := escape(it.Label)
+	label := it.Label
 	switch {
 	case it.Kind == tray.Choice && parent == nil:
 		return systray.AddMenuItemCheckbox(label, "", it.Checked)
@@ -179,14 +145,6 @@ func add(parent *systray.MenuItem, it tray.Item) *systray.MenuItem {
 	return parent.AddSubMenuItem(label, "")
 }
 
-// escape keeps underscores: on the wire of Linux panels one marks a shortcut.
-func escape(label string) string {
-	if runtime.GOOS == "darwin" {
-		return label
-	}
-	return strings.ReplaceAll(label, "_", "__")
-}
-
 // update brings places from what they show to what they shall show.
 func update(places []place, from, to []tray.Item) {
 	for i, p := range places {
@@ -196,7 +154,7 @@ func update(places []place, from, to []tray.Item) {
 		}
 		p.action.set(is.Action)
 		if was.Label != is.Label {
-			p.item.SetTitle(escape(is.Label))
+			p.item.SetTitle(is.Label)
 		}
 		if was.Checked != is.Checked {
 			toggle(is.Checked, p.item.Check, p.item.Uncheck)
