@@ -134,7 +134,7 @@ func (a *Agent) becomeNext(ctx context.Context) error {
 	a.mu.Unlock()
 	a.log.Info("the program is to be replaced; work in hand is finished first", slog.String("program", program))
 	a.offering.Lock() // an offer that was decided before we were asked is made by now
-	a.worker.Drain()
+	a.worker.DrainToReturn()
 	a.offering.Unlock()
 	if err := a.finishWork(ctx); err != nil {
 		return err

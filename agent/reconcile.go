@@ -136,7 +136,7 @@ func (a *Agent) offerable() ([]worker.Pool, bool) {
 // offer tells the worker, if it is anything new: each telling is a registration. Only reconcile calls it.
 func (a *Agent) offer(pools []worker.Pool, drain bool) {
 	a.mu.Lock()
-	again := a.ceiling.tell
+	again, returns := a.ceiling.tell, !a.leaving && !a.going.by.IsZero() && a.effectiveMode() == fleet.Active
 	a.ceiling.tell = false
 	a.mu.Unlock()
 	if !again && a.offered.made && a.offered.drain == drain && slices.Equal(a.offered.pools, pools) {
@@ -145,10 +145,13 @@ func (a *Agent) offer(pools []worker.Pool, drain bool) {
 	if err := a.worker.SetPools(pools); err != nil {
 		a.log.Error("offer models", slog.Any("cause", err))
 	}
-	if drain {
-		a.worker.Drain()
-	} else {
+	switch {
+	case !drain:
 		a.worker.Resume()
+	case returns:
+		a.worker.DrainToReturn()
+	default:
+		a.worker.Drain()
 	}
 	a.offered = offer{pools, drain, true}
 	if !drain && len(pools) > 0 {

@@ -21,6 +21,7 @@ type RegisterRequest struct {
 	MaxConcurrent int       `json:"maxConcurrent"`
 	Running       int       `json:"running" doc:"attempts held now"`
 	Draining      bool      `json:"draining,omitempty"`
+	Returns       bool      `json:"returns,omitempty" doc:"it drains to be replaced and will be back: work may wait for it"`
 	Version       string    `json:"version,omitempty"`
 }
 
@@ -34,6 +35,7 @@ type RegisterResponse struct {
 type WorkerView struct {
 	WorkerID      string    `json:"workerId"`
 	State         string    `json:"state"`
+	Returns       bool      `json:"returns,omitempty" doc:"it drains and will be back"`
 	Handlers      []Handler `json:"handlers"`
 	Pools         []string  `json:"pools"`
 	MaxConcurrent int       `json:"maxConcurrent"`

@@ -91,23 +91,27 @@ func (w *Worker) serves(pools []Pool) bool {
 }
 
 // Drain claims nothing more and keeps what is held until it ends.
-func (w *Worker) Drain() { w.setDrain(true) }
+func (w *Worker) Drain() { w.setDrain(true, false) }
+
+// DrainToReturn drains a worker that is about to be replaced by another version of itself, and says so: new
+// work waits for it instead of being told that nobody is there.
+func (w *Worker) DrainToReturn() { w.setDrain(true, true) }
 
 // Resume ends Drain and HandBack.
 func (w *Worker) Resume() {
 	w.mu.Lock()
 	w.given = nil
 	w.mu.Unlock()
-	w.setDrain(false)
+	w.setDrain(false, false)
 }
 
-func (w *Worker) setDrain(on bool) {
+func (w *Worker) setDrain(on, back bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.drain == on {
+	if w.drain == on && w.back == back {
 		return
 	}
-	w.drain = on
+	w.drain, w.back = on, back
 	w.wakeLoops()
 	w.move()
 	hint(w.again)

@@ -24,6 +24,7 @@ func (w *Worker) registration() tasks.RegisterRequest {
 	defer w.mu.Unlock()
 	req := tasks.RegisterRequest{
 		WorkerID: w.o.WorkerID, Version: w.o.Version, Running: w.busy, Draining: w.drain || w.stopping,
+		Returns:  w.drain && w.back && !w.stopping,
 		Handlers: []tasks.Handler{}, Pools: []string{},
 	}
 	for k, h := range w.handlers {

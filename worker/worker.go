@@ -80,6 +80,7 @@ type Worker struct {
 	busy     int                 // handlers that run
 	began    bool
 	drain    bool
+	back     bool // it drains to return
 	stopping bool
 	quiet    chan struct{} // of who waits; closes when no handler runs any more
 	given    *givenBack    // set from HandBack to Resume: why what is claimed goes back

@@ -73,7 +73,7 @@ func managedNotSet(model string) error {
 
 // eligible makes a function that counts the workers of a deployment that registered ai/chat@1 for it,
 // were seen lately and are not draining, on machines that the control plane has not paused. A full one
-// counts: the run queues.
+// counts, and one that drains to be back as another version: the run queues.
 func (s *Service) eligible(ctx context.Context, project string) (func(fleet.Deployment) int, error) {
 	workers, err := s.tasks.Workers(ctx, project)
 	if err != nil {
@@ -90,7 +90,7 @@ func (s *Service) eligible(ctx context.Context, project string) (func(fleet.Depl
 	return func(d fleet.Deployment) int {
 		n := 0
 		for _, w := range workers {
-			up := w.State == servertasks.WorkerReady || w.State == servertasks.WorkerFull
+			up := w.State == servertasks.WorkerReady || w.State == servertasks.WorkerFull || w.Returns
 			if d.RetiredAt == nil && up && (active[w.Machine] && serves(w, d.ID) || onHardware(w, d.ID)) {
 				n++
 			}

@@ -97,7 +97,8 @@ func TestEligibleMachines(t *testing.T) {
 		"another deployment":   {func(w *world) { w.machine.Register(2, w.Deploy(w.mine, w.group, "second", 2)) }, false},
 		"another version":      {func(w *world) { w.handlers(ai.ChatType, 2) }, false},
 		"another type":         {func(w *world) { w.handlers("demo/hello", 1) }, false},
-		"draining by its word": {func(w *world) { w.drains() }, false},
+		"draining by its word": {func(w *world) { w.drains(false) }, false},
+		"draining to be back":  {func(w *world) { w.drains(true) }, true},
 		"paused":               {func(w *world) { w.act(client.MachinePause) }, false},
 		"draining":             {func(w *world) { w.act(client.MachineDrain) }, false},
 		"resumed":              {func(w *world) { w.act(client.MachinePause); w.act(client.MachineResume) }, true},
@@ -145,10 +146,10 @@ func (w *world) handlers(typ string, version int) {
 	}
 }
 
-func (w *world) drains() {
+func (w *world) drains(returns bool) {
 	w.t.Helper()
 	req := w.machine.Registration(2, w.deployment)
-	req.Draining = true
+	req.Draining, req.Returns = true, returns
 	if _, err := w.machine.RegisterWorker(w.t.Context(), req); err != nil {
 		w.t.Fatal(err)
 	}

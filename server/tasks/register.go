@@ -117,7 +117,7 @@ func (s *Service) Register(ctx context.Context, c Caller, req tasks.RegisterRequ
 			pools = excluded.pools, max_concurrent = excluded.max_concurrent, running = excluded.running,
 			draining = excluded.draining, version = excluded.version, last_seen = excluded.last_seen`,
 			c.Project, req.WorkerID, c.Machine, encode(req.Handlers), encode(req.Pools), req.MaxConcurrent, req.Running,
-			boolInt(req.Draining), req.Version, o.now.UnixMilli())
+			drainOf(req), req.Version, o.now.UnixMilli())
 		o.effects.changed = append(o.effects.changed, hints.Tasks(c.Project), hints.Worker(c.Project, req.WorkerID))
 		return err
 	})
@@ -138,11 +138,21 @@ func (s *Service) Unregister(ctx context.Context, project, workerID string) erro
 	})
 }
 
-func boolInt(b bool) int {
-	if b {
-		return 1
+// How a worker drains, as it is stored.
+const (
+	drainsNot = iota
+	drains
+	drainsToReturn
+)
+
+func drainOf(req tasks.RegisterRequest) int {
+	switch {
+	case !req.Draining:
+		return drainsNot
+	case req.Returns:
+		return drainsToReturn
 	}
-	return 0
+	return drains
 }
 
 // worker is a row of the table workers, with how many attempts it holds.
@@ -151,7 +161,8 @@ type worker struct {
 	view    tasks.WorkerView
 	seen    int64
 	drain   bool
-	held    int // by the tasks, not by the worker's word
+	returns bool // it drains to be back
+	held    int  // by the tasks, not by the worker's word
 }
 
 const workerQuery = `SELECT project, worker_id, machine, handlers, pools, max_concurrent, running, draining, version, last_seen,
@@ -163,10 +174,12 @@ func scanWorker(row store.Scanner) (*worker, error) {
 	var (
 		w               worker
 		handlers, pools string
+		drain           int
 	)
 	err := row.Scan(&w.project, &w.view.WorkerID, &w.view.Machine, &handlers, &pools, &w.view.MaxConcurrent, &w.view.Running,
-		&w.drain, &w.view.Version, &w.seen, &w.held)
+		&drain, &w.view.Version, &w.seen, &w.held)
 	w.view.LastSeen = whenOrZero(w.seen)
+	w.drain, w.returns = drain != drainsNot, drain == drainsToReturn
 	return &w, errors.Join(err, decode(handlers, &w.view.Handlers), decode(pools, &w.view.Pools))
 }
 
@@ -219,6 +232,7 @@ func workersIn(q store.Querier, project string, now time.Time) ([]tasks.WorkerVi
 	for _, w := range found {
 		v := w.view
 		v.State, v.Running = w.state(now), max(w.held, w.view.Running)
+		v.Returns = v.State == WorkerDraining && w.returns
 		views = append(views, v)
 	}
 	return views, nil
