@@ -3,10 +3,12 @@
 package e2e
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 )
 
@@ -89,24 +91,35 @@ func TestSystemdControlPlaneThatCannotServe(t *testing.T) {
 	}
 }
 
+// nextVersion is a later version of the program.
+const nextVersion = "0.2.0"
+
+var buildNext sync.Mutex
+
+// nextProgram is a folder that everybody may read, with a build of the next version in it.
+func nextProgram(t *testing.T) (dir string) {
+	t.Helper()
+	buildNext.Lock() // two builds at once would link the same twice
+	defer buildNext.Unlock()
+	dir = tempDir(t)
+	err := goRun("build", "-ldflags", "-s -w -X interlock.sh/cli.Version="+nextVersion, "-o", filepath.Join(dir, "next"), "./cmd/interlock")
+	if err := errors.Join(err, os.Chmod(dir, 0o755)); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
 // An upgrade takes over when the new program serves, and goes back by itself when it ends at once, hangs,
 // or is no interlock at all.
 func TestSystemdControlPlaneUpgrade(t *testing.T) {
 	t.Parallel()
-	dir := tempDir(t)
-	next := filepath.Join(dir, "next")
-	if err := goRun("build", "-ldflags", "-s -w -X interlock.sh/cli.Version=0.2.0", "-o", next, "./cmd/interlock"); err != nil {
-		t.Fatal(err)
-	}
+	dir := nextProgram(t)
 	// Programs that say a version and then misbehave. All but serving goes to the real one.
 	for name, serve := range map[string]string{"ends": "exit 1", "hangs": "exec sleep 1000"} {
 		text := fmt.Sprintf("#!/bin/sh\n[ \"$1\" != --version ] || { echo 'interlock 0.3.0-%s · go'; exit; }\n[ \"$1 $2\" != 'serve --data' ] || %s\nexec /srv/next/next \"$@\"\n", name, serve)
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o755); err != nil {
 			t.Fatal(err)
 		}
-	}
-	if err := os.Chmod(dir, 0o755); err != nil {
-		t.Fatal(err)
 	}
 	c := newComputer(t, dir+":/srv/next:ro")
 	c.root("interlock serve install")
@@ -120,13 +133,13 @@ func TestSystemdControlPlaneUpgrade(t *testing.T) {
 	c.root("sudo -u interlock /usr/local/lib/interlock/current/interlock admin owner-token --data /var/lib/interlock | HOME=/root interlock login && HOME=/root interlock projects new kept")
 
 	c.root("interlock serve upgrade --program /srv/next/next")
-	serves("0.2.0")
+	serves(nextVersion)
 	for name, within := range map[string]string{"ends": "60s", "hangs": "3s"} {
 		got := c.as("root", "interlock serve upgrade --program /srv/next/"+name+" --within "+within)
 		if got.code == 0 || !strings.Contains(got.err, "the version before serves again") {
 			t.Errorf("%s: exit %d\n%s%s", name, got.code, got.out, got.err)
 		}
-		serves("0.2.0")
+		serves(nextVersion)
 	}
 	if got := c.as("root", "interlock serve upgrade --program /bin/true"); got.code == 0 || !strings.Contains(got.err, "does not say that it is a version of interlock") {
 		t.Errorf("no interlock: exit %d\n%s%s", got.code, got.out, got.err)

@@ -181,6 +181,45 @@ func TestSystemdServiceOfAProgramFromElsewhere(t *testing.T) {
 	c.says("it is started again", "root", fmt.Sprintf(`pid=$(systemctl show --value -p MainPID %s); [ "$pid" != 0 ] && [ "$pid" != %s ]`, unit, now.pid))
 }
 
+// The line of a newer version has the service's agent go on as that version, in the same process and without
+// root; a unit that somebody changed is written anew and the agent started over.
+func TestSystemdServiceOfANewerVersion(t *testing.T) {
+	t.Parallel()
+	c := newComputer(t, nextProgram(t)+":/srv/next:ro")
+	c.plane()
+	group, lines := c.group("small")
+	c.fleet(lines[fleet.RoleClient])
+	unit := workerUnit(group, fleet.RoleClient)
+	before := c.service(unit)
+	c.root("rm /etc/sudoers.d/fleet")
+	out := c.fleet("cd ~/.nightshift/app && mkdir " + nextVersion + " && cp /srv/next/next " + nextVersion + "/interlock && ln -sfn " + nextVersion + " current && " +
+		"current/interlock agent service install 2>&1")
+	if !strings.Contains(out, "goes on as version "+nextVersion) || !strings.Contains(out, "(pid "+before.pid+")") {
+		t.Errorf("it says\n%s", out)
+	}
+	if exe := c.root("readlink /proc/" + before.pid + "/exe"); !strings.Contains(exe, "/"+nextVersion+"/") {
+		t.Errorf("process %s runs %s", before.pid, exe)
+	}
+	if now := c.service(unit); now != before {
+		t.Errorf("the service is %+v, want %+v", now, before)
+	}
+	until(t, "the control plane sees the version", func() error {
+		m, err := c.member(group)
+		if err == nil && m.Version != nextVersion {
+			err = fmt.Errorf("it is %s", m.Version)
+		}
+		return err
+	})
+
+	c.root(`printf '%s\n' 'fleet ALL=(ALL) NOPASSWD: ALL' >/etc/sudoers.d/fleet; sed -i s/^UMask=.*/UMask=0000/ ` + unitFolder + "/" + unit + ".service; systemctl daemon-reload")
+	out = c.fleet(interlock + "agent service install 2>&1")
+	now := c.service(unit)
+	if !strings.Contains(out, "replace  "+unitFolder+"/"+unit+".service") || now.pid == before.pid || now.state != "active" {
+		t.Errorf("after the unit was changed the service is %+v\n%s", now, out)
+	}
+	c.root("grep -qx UMask=0077 " + unitFolder + "/" + unit + ".service")
+}
+
 // Where no service can be, or nobody consents, the machine is as it was, and the way out is named.
 func TestSystemdRefusals(t *testing.T) {
 	t.Parallel()
