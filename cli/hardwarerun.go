@@ -155,7 +155,7 @@ func (a *app) restartHardware(cmd *cobra.Command, home hardware.Home) (hardware.
 	}
 	st, err := home.Await(cmd.Context(), a.clock, before.Process, readyWithin)
 	if err == nil && (!st.Ready || st.Process == before.Process) {
-		err = fault.New(fault.Unavailable, "the worker is not ready after %v: %s", readyWithin, st.Words).WithHint("look: interlock hardware doctor")
+		err = fault.New(fault.Unavailable, "the worker is not ready: %s", st.Words).WithHint("look: interlock hardware doctor")
 	}
 	return st, err
 }

@@ -94,7 +94,7 @@ func (a *adopted) ask(ctx context.Context) (standing, llama.State, error) {
 	case llama.Loading:
 		return standing{words: "loading"}, state, nil
 	case llama.Foreign:
-		return standing{words: "foreign: " + said(err)}, state, err
+		return standing{words: "foreign: " + said(err), stuck: true}, state, err
 	default:
 		return standing{words: fmt.Sprintf("%s does not answer (%s)", a.s.Server, state)}, state, err
 	}
@@ -103,7 +103,7 @@ func (a *adopted) ask(ctx context.Context) (standing, llama.State, error) {
 		return standing{words: "it does not say what it serves: " + said(err)}, state, err
 	}
 	if err := a.verify(props); err != nil {
-		return standing{words: "unusable: " + said(err)}, state, err
+		return standing{words: "unusable: " + said(err), stuck: true}, state, err
 	}
 	if err := a.probe(ctx, c); err != nil {
 		return standing{words: "it does not compute: " + said(err)}, state, err

@@ -21,5 +21,6 @@ type standing struct {
 	ready bool
 	slots int    // requests at once, when it is ready
 	words string // its state, for people
+	stuck bool   // it does not get ready by itself: a person has to do something
 	pid   int    // of a server of our own
 }

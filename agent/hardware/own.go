@@ -39,7 +39,7 @@ func (o *own) run(ctx context.Context, tell func(standing)) error {
 	for ctx.Err() == nil {
 		if err := o.serve(ctx, tell); err != nil && ctx.Err() == nil {
 			o.log.Warn("the model server does not start", slog.Any("cause", err))
-			tell(standing{words: "blocked: " + said(err)})
+			tell(standing{words: "blocked: " + said(err), stuck: true})
 		}
 		if retry.Sleep(ctx, o.clock, lookAgain) != nil {
 			break
@@ -115,7 +115,7 @@ func (o *own) driver(ctx context.Context) (*inference.Driver, error) {
 }
 
 func (o *own) standing(st supervise.Status) standing {
-	out := standing{ready: st.State == supervise.Ready && !st.Draining, slots: o.s.Slots, pid: st.PID, words: string(st.State)}
+	out := standing{ready: st.State == supervise.Ready && !st.Draining, slots: o.s.Slots, pid: st.PID, words: string(st.State), stuck: st.State == supervise.Parked}
 	if st.Reason != "" && st.State != supervise.Ready {
 		out.words += ": " + st.Reason
 	}

@@ -12,6 +12,8 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/gofrs/flock"
+
 	"interlock.sh/agent/supervise"
 	"interlock.sh/fault"
 	"interlock.sh/internal/atomicfile"
@@ -29,6 +31,7 @@ type State struct {
 	Server   string             `json:"server,omitempty" doc:"that the operator named; absent: one of our own"`
 	Ready    bool               `json:"ready"`
 	Words    string             `json:"words"`
+	Stuck    bool               `json:"stuck,omitempty" doc:"it does not get ready by itself"`
 	Slots    int                `json:"slots,omitempty"`
 	ModelPid int                `json:"modelPid,omitempty"`
 	Since    time.Time          `json:"since"`
@@ -65,7 +68,7 @@ func (f *stateFile) set(st standing) bool {
 	if f.now.Words == st.words && f.now.Ready == st.ready && f.now.ModelPid == st.pid {
 		return false
 	}
-	f.now.Words, f.now.Ready, f.now.Slots, f.now.ModelPid, f.now.Since = st.words, st.ready, st.slots, st.pid, f.clock.Now().UTC()
+	f.now.Words, f.now.Ready, f.now.Stuck, f.now.Slots, f.now.ModelPid, f.now.Since = st.words, st.ready, st.stuck, st.slots, st.pid, f.clock.Now().UTC()
 	_ = f.write() // the worker works without it; a full disk is seen elsewhere
 	return true
 }
@@ -81,7 +84,7 @@ func (f *stateFile) seen(busy int) {
 func (f *stateFile) end(words string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.now.Running, f.now.Ready, f.now.Words, f.now.ModelPid, f.now.Since = false, false, words, 0, f.clock.Now().UTC()
+	f.now.Running, f.now.Ready, f.now.Stuck, f.now.Words, f.now.ModelPid, f.now.Since = false, false, false, words, 0, f.clock.Now().UTC()
 	_ = f.write() // as above
 }
 
@@ -93,9 +96,58 @@ func (f *stateFile) write() error {
 	return atomicfile.Write(f.path, append(b, '\n'), 0o600)
 }
 
-// State reads what the worker says of itself. One that was killed says it runs: its process tells.
+// lock is held by the worker that runs. It tells who is alive also where a pid and its start time do not:
+// under some containers a service sees another boot's id than a terminal does.
+func (h Home) lock() *flock.Flock { return flock.New(filepath.Join(h.run(), "worker.lock")) }
+
+// take makes this process the worker of the home. Whoever only looks holds the lock for a moment, so it is
+// tried for a while.
+func (h Home) take(ctx context.Context) (*flock.Flock, error) {
+	lock := h.lock()
+	short, cancel := context.WithTimeout(ctx, lockWithin)
+	defer cancel()
+	ok, err := lock.TryLockContext(short, lockEvery)
+	if err != nil && short.Err() == nil {
+		return nil, fmt.Errorf("lock %s: %w", h.run(), err)
+	}
+	if !ok {
+		return nil, fault.New(fault.Conflict, "the worker of %s runs already", h).WithHint("look at it: interlock hardware status")
+	}
+	// What the worker before left must not be taken for this one's.
+	if err := os.Remove(statePath(h)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, errors.Join(fmt.Errorf("forget the worker before: %w", err), lock.Unlock())
+	}
+	return lock, nil
+}
+
+const (
+	lockWithin = time.Second
+	lockEvery  = 20 * time.Millisecond
+)
+
+// taken reports whether a worker runs.
+func (h Home) taken() (bool, error) {
+	if _, err := os.Stat(h.run()); errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	lock := h.lock()
+	ok, err := lock.TryRLock()
+	if err != nil {
+		return false, fmt.Errorf("look for the worker: %w", err)
+	}
+	if ok {
+		return false, lock.Unlock()
+	}
+	return true, nil
+}
+
+// State reads what the worker says of itself. One that was killed says it runs: its lock tells.
 func (h Home) State() (State, error) {
 	var st State
+	alive, err := h.taken() // before the file is read: a worker that just began has removed the old one
+	if err != nil {
+		return st, err
+	}
 	b, err := os.ReadFile(statePath(h))
 	if errors.Is(err, fs.ErrNotExist) {
 		return State{Words: "not started yet"}, nil
@@ -106,7 +158,7 @@ func (h Home) State() (State, error) {
 	if err := json.Unmarshal(b, &st); err != nil {
 		return State{Words: "its state file is damaged"}, nil // the next start writes it anew
 	}
-	if st.Running && !st.Process.Running() {
+	if st.Running && !alive {
 		st.Running, st.Ready, st.ModelPid, st.Words = false, false, 0, "ended without a word: see "+h.Log()
 	}
 	return st, nil
@@ -118,15 +170,20 @@ func (h Home) Stop(ctx context.Context, c clock.Clock, within time.Duration) err
 	if err != nil || !st.Running {
 		return err
 	}
-	return end(ctx, c, st.Process, within)
-}
-
-func end(ctx context.Context, c clock.Clock, id supervise.Identity, within time.Duration) error {
+	id := st.Process
 	if err := syscall.Kill(id.PID, syscall.SIGTERM); err != nil && !errors.Is(err, syscall.ESRCH) {
 		return fault.Wrap(err, fault.Invalid, "the worker (pid %d) cannot be told to end: %v", id.PID, err).WithHint("is it another user's?")
 	}
 	late := c.Now().Add(within)
-	for id.Running() {
+	for {
+		alive, err := h.taken()
+		if err != nil || !alive {
+			return err
+		}
+		// A service manager may have started the next one already.
+		if now, err := h.State(); err != nil || now.Running && now.Process != id {
+			return err
+		}
 		if c.Now().After(late) {
 			return fault.New(fault.Unavailable, "the worker (pid %d) still finishes its work after %v", id.PID, within).WithHint("wait, or look at it: interlock hardware status")
 		}
@@ -134,15 +191,15 @@ func end(ctx context.Context, c clock.Clock, id supervise.Identity, within time.
 			return err
 		}
 	}
-	return nil
 }
 
-// Await waits until a worker other than the given process is ready, and gives its last state.
+// Await waits until a worker other than the given process is ready, or will not be by itself, and gives its
+// last state.
 func (h Home) Await(ctx context.Context, c clock.Clock, before supervise.Identity, within time.Duration) (State, error) {
 	late := c.Now().Add(within)
 	for {
 		st, err := h.State()
-		if err != nil || st.Ready && st.Process != before || c.Now().After(late) {
+		if err != nil || (st.Ready || st.Stuck) && st.Process != before || c.Now().After(late) {
 			return st, err
 		}
 		if err := retry.Sleep(ctx, c, 100*time.Millisecond); err != nil {

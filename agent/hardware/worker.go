@@ -3,7 +3,6 @@ package hardware
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"path/filepath"
 	"sync"
@@ -65,11 +64,9 @@ func New(ctx context.Context, o Options) (*Worker, error) {
 	if o.Clock == nil {
 		o.Clock = clock.System
 	}
-	lock := flock.New(filepath.Join(o.Home.run(), "worker.lock"))
-	if ok, err := lock.TryLock(); err != nil {
-		return nil, fmt.Errorf("lock %s: %w", o.Home.run(), err)
-	} else if !ok {
-		return nil, fault.New(fault.Conflict, "the worker of %s runs already", o.Home).WithHint("look at it: interlock hardware status")
+	lock, err := o.Home.take(ctx)
+	if err != nil {
+		return nil, err
 	}
 	w := &Worker{o: o, s: s, clock: o.Clock, log: o.Logger.With(slog.String("model", s.Alias)), lock: lock}
 	if err := w.open(ctx); err != nil {

@@ -356,7 +356,6 @@ func TestTheStateOfAWorkerThatWasKilled(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f.now.Process.Start = "another"
 	if !f.set(standing{ready: true, words: "ready"}) || f.set(standing{ready: true, words: "ready"}) {
 		t.Error("what is a change")
 	}
