@@ -49,10 +49,39 @@ func main() {
 // stage is one measurement.
 type stage struct {
 	name string
-	run  func(ctx context.Context, o options, p *rig.Plane) ([]report.Row, error)
+	run  func(ctx context.Context, b *bed) ([]report.Row, error)
 }
 
-var stages = []stage{{"redraw", redraw}, {"claim", claim}, {"transfer", transfer}, {"through", through}}
+var stages = []stage{
+	{"redraw", redraw}, {"claim", claim}, {"transfer", transfer}, {"idle", idle}, {"nightshift", nightshift}, {"update", update}, {"through", through},
+}
+
+// bed is what the measurements run on.
+type bed struct {
+	options
+	plane   *rig.Plane
+	machine *rig.Machine // nil before it is needed
+}
+
+// serving is the machine whose model is ready.
+func (b *bed) serving(ctx context.Context) (*rig.Machine, error) {
+	if b.machine != nil {
+		return b.machine, nil
+	}
+	m, err := rig.StartMachine(ctx, b.plane, "bench", b.llama)
+	if err != nil {
+		return nil, err
+	}
+	b.machine = m
+	return m, m.Serve(ctx, b.model)
+}
+
+func (b *bed) stop() {
+	if b.machine != nil {
+		b.machine.Stop()
+	}
+	b.plane.Stop()
+}
 
 func names() (all []string) {
 	for _, s := range stages {
@@ -78,14 +107,15 @@ func run(ctx context.Context, o options, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	defer p.Stop()
+	b := &bed{options: o, plane: p}
+	defer b.stop()
 	var rows []report.Row
 	for _, s := range stages {
 		if o.only != "" && !slices.Contains(strings.Split(o.only, ","), s.name) {
 			continue
 		}
 		fmt.Fprintln(os.Stderr, "bench:", s.name)
-		some, err := s.run(ctx, o, p)
+		some, err := s.run(ctx, b)
 		if err != nil {
 			return fmt.Errorf("measure %s: %w", s.name, err)
 		}
@@ -102,34 +132,75 @@ func pick[T any](o options, real, quick T) T {
 	return real
 }
 
-func redraw(ctx context.Context, o options, _ *rig.Plane) ([]report.Row, error) {
-	return measure.Redraw(ctx, o.root)
+func redraw(ctx context.Context, b *bed) ([]report.Row, error) {
+	return measure.Redraw(ctx, b.root)
 }
 
-func claim(ctx context.Context, o options, p *rig.Plane) ([]report.Row, error) {
-	return measure.Claim(ctx, p, pick(o, 1000, 100))
+func claim(ctx context.Context, b *bed) ([]report.Row, error) {
+	return measure.Claim(ctx, b.plane, pick(b.options, 1000, 100))
 }
 
-func transfer(ctx context.Context, o options, p *rig.Plane) ([]report.Row, error) {
-	return measure.Transfer(ctx, p, filepath.Dir(p.Data), pick[int64](o, 500e6, 50e6), pick(o, 5, 2))
+func transfer(ctx context.Context, b *bed) ([]report.Row, error) {
+	return measure.Transfer(ctx, b.plane, filepath.Dir(b.plane.Data), pick[int64](b.options, 500e6, 50e6), pick(b.options, 5, 2))
 }
 
-func through(ctx context.Context, o options, p *rig.Plane) ([]report.Row, error) {
-	m, err := rig.StartMachine(ctx, p, o.llama, o.model)
+// idle watches two agents in the same minutes: one with a model, and one to which nothing is assigned,
+// whose owner then clicks.
+func idle(ctx context.Context, b *bed) ([]report.Row, error) {
+	loaded, err := b.serving(ctx)
 	if err != nil {
 		return nil, err
 	}
-	defer m.Stop()
-	key, err := p.Key(ctx, access.SDK)
+	enrolled, err := rig.StartMachine(ctx, b.plane, "idle", b.llama)
 	if err != nil {
 		return nil, err
 	}
-	ours := rig.Door{URL: p.Base, Key: key}
-	one, err := measure.Through(ctx, ours, m.Direct, 1, pick(o, 15, 3))
+	defer enrolled.Stop()
+	exporter, err := rig.StartExporter(ctx, b.plane)
 	if err != nil {
 		return nil, err
 	}
-	four, err := measure.Through(ctx, ours, m.Direct, rig.Slots, pick(o, 10, 2))
+	defer exporter.Stop()
+	rows, err := measure.Idle(ctx, exporter, []measure.Agent{{What: "agent without a model", Pid: enrolled.Pid}, {What: "agent with a model loaded", Pid: loaded.Pid}},
+		pick(b.options, 10*time.Minute, time.Minute))
+	if err != nil {
+		return nil, err
+	}
+	clicks, err := measure.Click(ctx, enrolled, pick(b.options, 200, 20))
+	return append(rows, clicks...), err
+}
+
+func nightshift(ctx context.Context, b *bed) ([]report.Row, error) {
+	m, err := b.serving(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return measure.Nightshift(ctx, b.root, filepath.Dir(b.plane.Data), m, pick(b.options, time.Minute, 10*time.Second))
+}
+
+func update(ctx context.Context, b *bed) ([]report.Row, error) {
+	m, err := b.serving(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return measure.Update(ctx, b.plane, m, pick(b.options, 10, 2))
+}
+
+func through(ctx context.Context, b *bed) ([]report.Row, error) {
+	m, err := b.serving(ctx)
+	if err != nil {
+		return nil, err
+	}
+	key, err := b.plane.Key(ctx, access.SDK)
+	if err != nil {
+		return nil, err
+	}
+	ours := rig.Door{URL: b.plane.Base, Key: key}
+	one, err := measure.Through(ctx, ours, m.Direct, 1, pick(b.options, 15, 3))
+	if err != nil {
+		return nil, err
+	}
+	four, err := measure.Through(ctx, ours, m.Direct, rig.Slots, pick(b.options, 10, 2))
 	return append(one, four...), err
 }
 

@@ -31,6 +31,7 @@ import imagemagick
 xdotool xdotool
 openbox openbox
 xfce4-panel xfce4-panel
+prometheus-node-exporter prometheus-node-exporter
 dbus-run-session dbus
 /usr/share/doc/python3-venv python3-venv
 /usr/include/GL/gl.h libgl1-mesa-dev
