@@ -183,7 +183,7 @@ func (p *plane) admin(what string, do func(context.Context) (any, error)) http.H
 		w.Header().Set("Content-Type", "application/json")
 		if err != nil {
 			e := fault.Of(err)
-			p.log.ErrorContext(r.Context(), what, slog.Any("cause", err))
+			p.log.ErrorContext(r.Context(), "answer the admin socket", slog.String("what", what), slog.Any("cause", err))
 			w.WriteHeader(e.Code.Status())
 			answer = map[string]any{"error": e}
 		}
