@@ -124,6 +124,7 @@ func (a *app) agentEnrollCmd() *cobra.Command {
 			word = "already enrolled"
 		}
 		a.say("%s as %s in group %s (%s), role %s", word, clean(res.Name), clean(res.GroupName), res.Group, res.Role)
+		a.trustReleases(cmd.Context(), res.Enrollment)
 		return nil
 	}
 	return cmd

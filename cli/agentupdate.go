@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -46,7 +47,7 @@ func (a *app) agentUpdateCmd() *cobra.Command {
 		if *force && *version == "" {
 			return usage("--force goes with --version")
 		}
-		m, err := a.thisUpdater(cmd.Context(), "", a.progress(*asJSON))
+		m, err := a.thisUpdater(cmd.Context(), updater.Options{}, a.progress(*asJSON))
 		if err != nil {
 			return err
 		}
@@ -138,10 +139,26 @@ func (a *app) updaterCmd() *cobra.Command {
 }
 
 func (a *app) updaterRunCmd() *cobra.Command {
-	cmd := &cobra.Command{Use: "run", Short: "One pass: mend, go on with the update under way, look for a newer version", Args: cobra.NoArgs}
-	app := cmd.Flags().String("app", "", "the app folder (the one that this program stands in)")
+	cmd := &cobra.Command{
+		Use: "run", Short: "One pass: mend, go on with the update under way, look for a newer version", Args: cobra.NoArgs,
+		Long: "One pass: mend, go on with the update under way, look for a newer version. Its times are set by a drop-in of\n" +
+			"its unit that gives ExecStart again with other flags.",
+	}
+	var opts updater.Options
+	f := cmd.Flags()
+	f.StringVar(&opts.App, "app", "", "the app folder (the one that this program stands in)")
+	f.DurationVar(&opts.Deadline, "deadline", updater.DefaultDeadline, "for a restarted agent to be well, else its version is reverted")
+	f.DurationVar(&opts.Steady, "steady", updater.DefaultSteady, "how long it must stay well")
+	f.DurationVar(&opts.ReachGrace, "reach-grace", updater.DefaultReachGrace, "past the deadline, for a heartbeat while the control plane answers this machine")
+	f.DurationVar(&opts.MinEvery, "min-every", updater.DefaultMinEvery, "the least time between two looks for a newer version")
+	f.DurationVar(&opts.LookEvery, "look-every", updater.DefaultLookEvery, "between two looks at the agents")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		m, err := a.thisUpdater(cmd.Context(), *app, nil)
+		for _, d := range []time.Duration{opts.Deadline, opts.Steady, opts.ReachGrace, opts.MinEvery, opts.LookEvery} {
+			if d <= 0 {
+				return usage("the times of the updater are lengths of time above zero, as in 30s; this is %v", d)
+			}
+		}
+		m, err := a.thisUpdater(cmd.Context(), opts, nil)
 		if err != nil {
 			return err
 		}
@@ -165,14 +182,15 @@ func (m *machineUpdater) close() {
 }
 
 // thisUpdater makes the updater of an app folder of this machine: its mirrors are the origins of the
-// enrollments that belong to it, and its services their agents.
-func (a *app) thisUpdater(ctx context.Context, app string, progress func(fleet.UpdateReport)) (*machineUpdater, error) {
+// enrollments that belong to it, and its services their agents. opts name the folder, "" for the one that
+// this program stands in, and its times.
+func (a *app) thisUpdater(ctx context.Context, opts updater.Options, progress func(fleet.UpdateReport)) (*machineUpdater, error) {
 	home, err := enrollment.DefaultHome()
 	if err != nil {
 		return nil, err
 	}
-	if app == "" {
-		if app, err = appFolder(home); err != nil {
+	if opts.App == "" {
+		if opts.App, err = appFolder(home); err != nil {
 			return nil, err
 		}
 	}
@@ -185,8 +203,8 @@ func (a *app) thisUpdater(ctx context.Context, app string, progress func(fleet.U
 		log.WarnContext(ctx, "an enrollment is passed over", "error", unread)
 	}
 	m := &machineUpdater{}
-	opts := updater.Options{App: app, Root: updater.BuiltIn(), Clock: a.clock, Logger: log, Progress: progress, Try: startsUp}
-	agents := &agents{app: app, log: log}
+	opts.Root, opts.Clock, opts.Logger, opts.Progress, opts.Try = updater.BuiltIn(), a.clock, log, progress, startsUp
+	agents := &agents{app: opts.App, log: log}
 	origins := map[string]bool{} // by address: whether it belongs to the folder
 	for _, e := range all {
 		belongs, asked := origins[e.Origin]
@@ -198,7 +216,7 @@ func (a *app) thisUpdater(ctx context.Context, app string, progress func(fleet.U
 				continue
 			}
 			m.clients = append(m.clients, o.Client)
-			if belongs, err = updater.Belongs(ctx, string(home), app, o); err != nil {
+			if belongs, err = updater.Belongs(ctx, string(home), opts.App, o); err != nil {
 				m.close()
 				return nil, err
 			}

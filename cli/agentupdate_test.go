@@ -31,6 +31,7 @@ type lab struct {
 	repo *tufrepo.Repo
 	e    enrollment.Enrollment
 	url  string
+	in   string // of its command lines
 }
 
 func newLab(t *testing.T) *lab {
@@ -77,7 +78,7 @@ func (l *lab) interlock(args ...string) (code int, out, errs string) {
 	l.Helper()
 	var o, e bytes.Buffer
 	env := Env{Env: profile.Env{Home: string(l.home), Dir: l.TempDir(), Getenv: func(string) string { return "" }}, Program: "interlock"}
-	code = Run(l.Context(), args, Stdio{In: strings.NewReader(""), Out: &o, Err: &e}, env)
+	code = Run(l.Context(), args, Stdio{In: strings.NewReader(l.in), Out: &o, Err: &e}, env)
 	return code, o.String(), e.String()
 }
 
@@ -127,6 +128,7 @@ func TestUpdaterRun(t *testing.T) {
 	if err != nil || !v.Signed {
 		t.Fatalf("%+v, %v", v, err)
 	}
+	l.wants(ExitUsage, []string{"lengths of time above zero"}, "updater", "run", "--deadline", "0s")
 	l.wants(1, []string{"is not there: nothing is installed"}, "updater", "run", "--app", filepath.Join(string(l.home), "app-01234567"))
 }
 

@@ -130,6 +130,17 @@ func (f folder) pin(ctx context.Context, o Origin, builtIn []byte) (first bool, 
 	return true, nil
 }
 
+// Fingerprint is the SHA-256 of the first root of trust that an app folder keeps, for people to compare with
+// what the operator of the control plane tells them; "" when it keeps none.
+func Fingerprint(app string) string {
+	b, err := os.ReadFile(filepath.Join(folder(app).trust(), firstRoot))
+	if err != nil {
+		return ""
+	}
+	sum := sha256.Sum256(b)
+	return hex.EncodeToString(sum[:])
+}
+
 // firstRoot is the root that was pinned, kept to tell whether an origin has the same.
 const firstRoot = "first.root.json"
 

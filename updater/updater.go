@@ -29,8 +29,8 @@ const (
 	DefaultUrgent     = 30 * time.Minute // the same for a security release
 	DefaultMinEvery   = 5 * time.Minute  // between two looks at the mirrors by the timer
 	DefaultOpenLimit  = 24 * time.Hour   // for a verdict that waits for the control plane to be reached
+	DefaultReachGrace = time.Minute      // for a heartbeat, once the control plane is reached again
 	DefaultLookEvery  = 2 * time.Second  // between two looks at the services
-	reachGrace        = time.Minute      // for a heartbeat, once the control plane is reached again
 	restartAtOnce     = time.Minute      // for a service to make way when a bad version is reverted
 	drainShare        = 6                // the last sixth of the limit is for the drain
 	askWithin         = time.Minute      // for one question to a service
@@ -58,7 +58,7 @@ type Options struct {
 	// FreeDisk is how many bytes a folder's disk has left; nil asks the system.
 	FreeDisk func(dir string) (int64, error)
 
-	Deadline, Steady, Patience, BusyLimit, Urgent, MinEvery, OpenLimit, LookEvery time.Duration // 0 is the default
+	Deadline, Steady, Patience, BusyLimit, Urgent, MinEvery, OpenLimit, ReachGrace, LookEvery time.Duration // 0 is the default
 }
 
 // Updater keeps one app folder. Its methods may be called from several processes: one works, the others
@@ -108,6 +108,7 @@ func New(o Options) (*Updater, error) {
 		{&u.Urgent, DefaultUrgent},
 		{&u.MinEvery, DefaultMinEvery},
 		{&u.OpenLimit, DefaultOpenLimit},
+		{&u.ReachGrace, DefaultReachGrace},
 		{&u.LookEvery, DefaultLookEvery},
 	} {
 		if *d.at == 0 {

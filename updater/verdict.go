@@ -187,7 +187,7 @@ func (u *Updater) silent(ctx context.Context, w *subjectState, s Subject, h Heal
 	if w.Reached.IsZero() {
 		w.Reached = now
 	}
-	if now.Sub(w.Reached) < reachGrace {
+	if now.Sub(w.Reached) < u.ReachGrace {
 		return unclear, "sent no heartbeat yet"
 	}
 	return bad, fmt.Sprintf("sent no heartbeat%s, while its control plane answers this machine", because(h.Why))
