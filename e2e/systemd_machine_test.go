@@ -18,9 +18,8 @@ import (
 // computer is a throw-away machine whose first process is a real systemd, with a user fleet, sudo and a
 // control plane of its own: it has no network but loopback. packaging/test/systemd-machine.sh makes it.
 type computer struct {
-	t     *testing.T
-	dir   string
-	token string // the owner's, of its control plane
+	t   *testing.T
+	dir string
 }
 
 const (

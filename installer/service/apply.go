@@ -9,9 +9,12 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"time"
 
 	"interlock.sh/fault"
 	"interlock.sh/internal/atomicfile"
+	"interlock.sh/internal/clock"
+	"interlock.sh/internal/retry"
 )
 
 // Apply does what a request asks for, as root. caller is the user that asked, as sudo and pkexec tell;
@@ -144,9 +147,19 @@ func (h *Host) takeAway(ctx context.Context, p Plan) error {
 // do runs commands of the service manager in order and stops at the first that fails.
 func (h *Host) do(ctx context.Context, all []command) error {
 	for _, c := range all {
-		if _, err := h.run(ctx, c.argv...); err != nil && !c.mayFail {
+		_, err := h.run(ctx, c.argv...)
+		for tries := 0; err != nil && c.again && tries < patience; tries++ {
+			if stopped := retry.Sleep(ctx, clock.System, h.pause); stopped != nil {
+				return errors.Join(err, stopped)
+			}
+			_, err = h.run(ctx, c.argv...)
+		}
+		if err != nil && !c.mayFail {
 			return err
 		}
 	}
 	return nil
 }
+
+// patience is how often a command is tried again: a service that ends may take as long as its work in hand.
+const patience = int(stopAgent / time.Second)

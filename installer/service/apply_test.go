@@ -191,7 +191,7 @@ func TestStates(t *testing.T) {
 func TestLaunchdIsTold(t *testing.T) {
 	m := newMachine(t)
 	m.manager = launchd{}
-	loaded := map[string]bool{}
+	loaded, busy := map[string]bool{}, 2 // the one before still ends
 	plain := m.run
 	m.run = func(ctx context.Context, argv ...string) (string, error) {
 		name := argv[len(argv)-1]
@@ -202,6 +202,10 @@ func TestLaunchdIsTold(t *testing.T) {
 			return "", errors.New("could not find service")
 		}
 		if argv[1] == "bootstrap" {
+			if busy > 0 {
+				busy--
+				return "", errors.New("bootstrap failed: 37: Operation already in progress")
+			}
 			loaded["system/"+strings.TrimSuffix(name[strings.LastIndex(name, "/")+1:], ".plist")] = true
 		}
 		return plain(ctx, argv...)

@@ -14,6 +14,7 @@ import (
 	"runtime"
 	"strconv"
 	"strings"
+	"time"
 
 	"interlock.sh/fault"
 )
@@ -26,6 +27,7 @@ type Host struct {
 	account func(uid int) (account, error)                            // looks a user up
 	owner   func(path string) (uid int, err error)                    // of a folder
 	manager manager
+	pause   time.Duration // before a command is tried again
 }
 
 // manager is what differs between systemd and launchd.
@@ -48,12 +50,13 @@ type manager interface {
 type command struct {
 	argv    []string
 	mayFail bool // undoing what may not have been done
+	again   bool // is refused while the end of the same service is under way
 }
 
 // ThisHost is the machine that this program runs on. It refuses one whose init is neither systemd nor
 // launchd: a service that only looks installed would be gone after a restart.
 func ThisHost() (*Host, error) {
-	h := &Host{run: runCommand, account: lookup, owner: ownerOf}
+	h := &Host{run: runCommand, account: lookup, owner: ownerOf, pause: time.Second}
 	switch {
 	case runtime.GOOS == "darwin":
 		h.manager = launchd{}

@@ -39,7 +39,8 @@ func (launchd) unitOf(file string) string {
 
 func (launchd) extra(Unit) map[string]string { return nil }
 
-// startAll loads what is idle. One whose list changed is loaded anew: launchd reads a list only then.
+// startAll loads what is idle. One whose list changed is loaded anew: launchd reads a list only then, and
+// refuses to while the one before still ends.
 func (launchd) startAll(changed, idle []Unit) []command {
 	var out []command
 	all := changed[:len(changed):len(changed)]
@@ -53,13 +54,13 @@ func (launchd) startAll(changed, idle []Unit) []command {
 	}
 	for _, u := range all {
 		out = append(out, command{argv: []string{"launchctl", "enable", "system/" + u.Name}},
-			command{argv: []string{"launchctl", "bootstrap", "system", launchDaemons + "/" + u.Name + ".plist"}})
+			command{argv: []string{"launchctl", "bootstrap", "system", launchDaemons + "/" + u.Name + ".plist"}, again: true})
 	}
 	return out
 }
 
 func (launchd) start(name string) []command {
-	return []command{{argv: []string{"launchctl", "bootstrap", "system", launchDaemons + "/" + name + ".plist"}}}
+	return []command{{argv: []string{"launchctl", "bootstrap", "system", launchDaemons + "/" + name + ".plist"}, again: true}}
 }
 
 func (launchd) stop(name string) []command {
