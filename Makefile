@@ -28,7 +28,7 @@ build: ## build bin/interlock and bin/interlock-tui for this machine
 	go build -ldflags '$(LDFLAGS)' -o bin/ $(COMMANDS:%=./cmd/%)
 
 test: ## the one test command: everything that continuous integration runs
-	@packaging/dev/stages.sh setup shellcheck vet unit race e2e dist lint
+	@packaging/dev/stages.sh setup shellcheck vet unit race e2e dist packages lint
 
 demo: ## the main job on real parts, from install to answer (KEEP=1 leaves it running)
 	@packaging/dev/demo.sh

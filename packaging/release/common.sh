@@ -1,7 +1,8 @@
 # shellcheck shell=bash
 # What the release scripts share. Sourced by bash scripts that stand in the root of the checkout.
 
-export CGO_ENABLED=0 GOFLAGS='-trimpath -buildvcs=false'
+# One set of build flags for everything, unless the caller builds what needs others.
+export CGO_ENABLED=${CGO_ENABLED:-0} GOFLAGS=${GOFLAGS:--trimpath -buildvcs=false}
 
 # The date of everything that is made is that of the commit, so that two builds are the same bytes.
 SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct 2>/dev/null || stat -c %Y CHANGELOG.md)}

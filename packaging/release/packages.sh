@@ -25,7 +25,7 @@ done
 gzip -9n "$stage"/man/*.1
 cp packaging/nfpm/{copyright,serve.env,sysusers.conf,sh.interlock.serve.service} LICENSE "$stage"
 cp packaging/nfpm/interlock.{postinst,prerm,postrm} "$stage/scripts"
-cp packaging/nfpm/lintian.interlock "$stage/lintian/interlock"
+for name in interlock nightshift; do cp "packaging/nfpm/lintian.$name" "$stage/lintian/$name"; done
 cat >"$stage/changelog.yaml" <<CHANGES
 - semver: $version
   date: $(date_of %Y-%m-%dT%H:%M:%SZ)

@@ -41,6 +41,17 @@ lintian --allow-root --tag-display-limit 0 --fail-on error,warning "$tmp"/out/*.
 rpmlint -c packaging/nfpm/rpmlint.toml "$tmp"/out/*.rpm | tee "$tmp/rpmlint"
 grep -q ' 0 errors, 0 warnings' "$tmp/rpmlint"
 
+if [ -f "$bin/nightshift" ]; then
+  step 'the desktop file, and what the app of the menu bar is linked to'
+  desktop-file-validate packaging/linux/nightshift.desktop
+  # Each library that the program names is in a package that its own depends on.
+  depends=$(dpkg-deb -f "$tmp"/out/nightshift_*.deb Depends)
+  for library in $(objdump -p "$bin/nightshift" | awk '$1 == "NEEDED" { print $2 }'); do
+    owner=$(dpkg -S "*/$library" | sed -n 's/:.*//p' | sort -u | head -1)
+    case ", $depends," in *", $owner,"*) ;; *) die "nightshift is linked to $library of $owner, and depends on $depends" ;; esac
+  done
+fi
+
 step 'completions are read by their shells'
 dpkg-deb -x "$tmp"/out/interlock_*.deb "$tmp/tree"
 bash -n "$tmp/tree/usr/share/bash-completion/completions/interlock"
@@ -55,7 +66,7 @@ mkdir -p "$tmp/rpmroot"
 rpm() { command rpm --root "$tmp/rpmroot" --dbpath /var/lib/rpm "$@" 2> >(grep -vE "RPM should not be used|However assuming you know" >&2 || :); }
 rpm --initdb
 # The root has no shell to run the scripts with, and nothing that could provide one.
-rpm --install --nodeps --noscripts "$tmp"/out/interlock-*.rpm
+rpm --install --nodeps --noscripts "$tmp"/out/interlock-[0-9]*.rpm
 rpm --verify --nodeps interlock
 "$tmp/rpmroot/usr/bin/interlock" version | grep -q "$version"
 rpm --erase --noscripts interlock
