@@ -241,7 +241,7 @@ func (a *App) ended(r result) {
 
 func (a *App) fail(what string, err error) {
 	if a.Log != nil {
-		a.Log.Warn(what, slog.Any("cause", err))
+		a.Log.Warn("not carried out", slog.String("what", what), slog.Any("cause", err))
 	}
 	var coded *fault.Error
 	if errors.As(err, &coded) {
