@@ -169,11 +169,8 @@ check_url() {
 find_platform() {
   kernel=$(uname -s)
   machine=$(uname -m)
-  case $kernel in
-    Linux) os=linux ;;
-    Darwin) os=darwin ;;
-    *) os='' ;;
-  esac
+  os=''
+  case $kernel in Linux) os=linux ;; Darwin) os=darwin ;; esac
   case $machine in
     x86_64 | amd64) arch=amd64 ;;
     aarch64 | arm64) arch=arm64 ;;
@@ -206,9 +203,7 @@ digest() {
 }
 
 # size FILE
-size() {
-  wc -c <"$1" | tr -d '[:space:]'
-}
+size() { wc -c <"$1" | tr -d '[:space:]'; }
 
 # fetch PATH FILE BYTES: leaves the HTTP status in $status, "cut" for a body that broke off or went on
 # beyond BYTES. It does not return when the server could not be asked.
@@ -251,9 +246,7 @@ prepare() {
     tmp=$(mktemp -d "$home/app/.install-XXXXXX") || die "$home/app is not writable"
   fi
   trap 'rm -rf "$tmp"' EXIT
-  trap 'exit 129' HUP
-  trap 'exit 130' INT
-  trap 'exit 143' TERM
+  trap 'exit 129' HUP; trap 'exit 130' INT; trap 'exit 143' TERM
 }
 
 # find_app names the folder of programs. All control planes whose releases have the same root of trust
@@ -312,9 +305,7 @@ take_entry() {
   sha256=$(field sha256 "$2")
   bytes=$(printf '%s\n' "$2" | sed -n 's/.*"size":\([0-9][0-9]*\).*/\1/p')
   plain_name "$file" || die "$1 names the file \"$file\", which is no plain name"
-  case $sha256 in
-    *[!0-9a-f]*) sha256='' ;;
-  esac
+  case $sha256 in *[!0-9a-f]*) sha256='' ;; esac
   [ ${#sha256} = 64 ] || die "$1 has no SHA-256 for $platform"
   case $bytes in
     '' | 0* | ???????????*) die "$1 has no believable size for $platform" ;;
@@ -322,15 +313,11 @@ take_entry() {
 }
 
 # field NAME TEXT: the string value of a field
-field() {
-  printf '%s\n' "$2" | sed -n 's/.*"'"$1"'":"\([^"]*\)".*/\1/p'
-}
+field() { printf '%s\n' "$2" | sed -n 's/.*"'"$1"'":"\([^"]*\)".*/\1/p'; }
 
 # plain_name TEXT: true for a name that stays in its folder
 plain_name() {
-  case $1 in
-    '' | [.-]* | *[!A-Za-z0-9._+-]*) return 1 ;;
-  esac
+  case $1 in '' | [.-]* | *[!A-Za-z0-9._+-]*) return 1 ;; esac
 }
 
 install_program() {
@@ -499,8 +486,7 @@ dry_run() {
     would "$me" 'start the agent, until the machine restarts'
   elif [ "$os" = darwin ]; then
     would root "write /Library/LaunchDaemons/sh.interlock.model-worker.<model id>.$role.plist, run as $me"
-    would root 'write /Library/LaunchDaemons/sh.interlock.updater.plist, run as '"$me"
-    would root 'run launchctl bootstrap for each'
+    would root "write /Library/LaunchDaemons/sh.interlock.updater.plist, run as $me; launchctl bootstrap for both"
   else
     would root "write /etc/systemd/system/sh.interlock.model-worker.<model id>.$role.service, run as $me"
     would root "write /etc/systemd/system/sh.interlock.updater.service and .timer, run as $me"
