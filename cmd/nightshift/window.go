@@ -9,6 +9,7 @@ import (
 	"fyne.io/fyne/v2"
 	"fyne.io/fyne/v2/app"
 
+	"interlock.sh/fault"
 	"interlock.sh/internal/clock"
 	"interlock.sh/tray"
 	"interlock.sh/tray/agents"
@@ -30,7 +31,10 @@ func (p *program) showWindow(ctx context.Context, d desktop.Desktop) error {
 	defer cancel()
 	watcher := agents.New(p.home, clock.System)
 	watcher.Eager(while)
-	w := a.NewWindow("Nightshift")
+	w, err := newWindow(a, p.Getenv("DISPLAY"))
+	if err != nil {
+		return err
+	}
 	removed := false // only touched on the main goroutine
 	tell := link.Tell(p.Out)
 	v := window.New(window.Options{
@@ -73,4 +77,15 @@ func (p *program) showWindow(ctx context.Context, d desktop.Desktop) error {
 	w.ShowAndRun()
 	v.End()
 	return nil
+}
+
+// newWindow opens the display, where the library panics when it cannot: nothing else is caught here.
+func newWindow(a fyne.App, display string) (w fyne.Window, err error) {
+	defer func() {
+		if cause := recover(); cause != nil {
+			err = fault.New(fault.Unavailable, "the display %q cannot be opened: %v", display, cause).
+				WithHint("start it in the desktop session of this user")
+		}
+	}()
+	return a.NewWindow("Nightshift"), nil
 }
