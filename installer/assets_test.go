@@ -56,6 +56,39 @@ func TestBuildManifest(t *testing.T) {
 	}
 }
 
+func TestTheMenuBarAppHasAPointerWhileABuildOfItIsThere(t *testing.T) {
+	dir := folder(t, map[string]string{"interlock-linux-amd64": "abc", "nightshift-linux-amd64": "xyz"})
+	write := func() {
+		t.Helper()
+		m, err := BuildManifest(dir, "1.0.0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := WriteManifest(dir, m); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write()
+	text, err := os.ReadFile(filepath.Join(dir, PointerName))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got Manifest
+	if err := json.Unmarshal(text, &got); err != nil {
+		t.Fatal(err)
+	}
+	if b := got.Platforms["linux-amd64"]; len(got.Platforms) != 1 || b.File != "nightshift-linux-amd64" || b.Size != 3 || got.Version != "1.0.0" {
+		t.Errorf("the pointer says %+v", got)
+	}
+	if err := os.Remove(filepath.Join(dir, "nightshift-linux-amd64")); err != nil {
+		t.Fatal(err)
+	}
+	write()
+	if _, err := os.Stat(filepath.Join(dir, PointerName)); !os.IsNotExist(err) {
+		t.Errorf("a pointer to a build that is gone: %v", err)
+	}
+}
+
 func TestBuildManifestRefuses(t *testing.T) {
 	full := folder(t, map[string]string{"interlock-linux-amd64": "abc"})
 	for _, version := range []string{"", "../up", "a/b", ".hidden", "-x", `1"2`, "1 2", "1\n"} {

@@ -428,7 +428,7 @@ fetch_nightshift() {
     take_entry "Nightshift's release pointer" "$pointer"
     install_bundle
   else
-    entry=$(printf '%s\n' "$pointer" | sed -n 's/.*"'"$arch"'":{\([^{}]*\)}.*/\1/p')
+    entry=$(printf '%s\n' "$pointer" | sed -n 's/.*"'"$platform"'":{\([^{}]*\)}.*/\1/p')
     [ -n "$entry" ] || return 0 # none for this processor
     take_entry "Nightshift's release pointer" "$entry"
     install_ui_program

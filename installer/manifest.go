@@ -22,7 +22,14 @@ const ManifestName = "manifest.json"
 // ManifestSchema is the schema of a Manifest.
 const ManifestSchema = 1
 
-const buildPrefix = "interlock-"
+const (
+	buildPrefix = "interlock-"
+	uiPrefix    = "nightshift-"
+)
+
+// PointerName is the release pointer of the menu-bar app for Linux, served below /assets/. It is a Manifest
+// of that app alone, which has versions of its own.
+const PointerName = "nightshift-linux.json"
 
 // platforms are the systems that interlock is built for, as GOOS-GOARCH.
 var platforms = []string{"darwin-amd64", "darwin-arm64", "linux-amd64", "linux-arm64"}
@@ -51,9 +58,18 @@ func BuildManifest(dir, version string) (Manifest, error) {
 		return Manifest{}, fault.New(fault.Invalid, "version %q is no plain name", version).
 			WithHint("letters, digits and ._+- only, beginning with a letter or a digit")
 	}
+	m, err := manifestOf(dir, version, buildPrefix)
+	if err == nil && len(m.Platforms) == 0 {
+		err = fault.New(fault.NotFound, "no build of interlock is in %s", dir).
+			WithHint("make dist builds %s there", strings.Join(platforms, ", "))
+	}
+	return m, err
+}
+
+func manifestOf(dir, version, prefix string) (Manifest, error) {
 	m := Manifest{Schema: ManifestSchema, Version: version, Platforms: map[string]Build{}}
 	for _, platform := range platforms {
-		name := buildPrefix + platform
+		name := prefix + platform
 		build, err := describe(filepath.Join(dir, name))
 		if os.IsNotExist(err) {
 			continue
@@ -64,20 +80,31 @@ func BuildManifest(dir, version string) (Manifest, error) {
 		build.File = name
 		m.Platforms[platform] = build
 	}
-	if len(m.Platforms) == 0 {
-		return Manifest{}, fault.New(fault.NotFound, "no build of interlock is in %s", dir).
-			WithHint("make dist builds %s there", strings.Join(platforms, ", "))
-	}
 	return m, nil
 }
 
-// WriteManifest replaces the manifest of dir.
+// WriteManifest replaces the manifest of dir, and the pointer to the menu-bar app when builds of it are there.
 func WriteManifest(dir string, m Manifest) error {
+	ui, err := manifestOf(dir, m.Version, uiPrefix)
+	if err != nil {
+		return err
+	}
+	if len(ui.Platforms) > 0 {
+		if err := writeManifest(filepath.Join(dir, PointerName), ui); err != nil {
+			return err
+		}
+	} else if err := os.Remove(filepath.Join(dir, PointerName)); err != nil && !os.IsNotExist(err) {
+		return fmt.Errorf("remove the pointer to an app that is gone: %w", err)
+	}
+	return writeManifest(filepath.Join(dir, ManifestName), m)
+}
+
+func writeManifest(path string, m Manifest) error {
 	text, err := json.MarshalIndent(m, "", "  ")
 	if err != nil {
 		return fmt.Errorf("write manifest: %w", err)
 	}
-	return atomicfile.Write(filepath.Join(dir, ManifestName), append(text, '\n'), 0o644)
+	return atomicfile.Write(path, append(text, '\n'), 0o644)
 }
 
 func describe(path string) (Build, error) {

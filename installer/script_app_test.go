@@ -153,8 +153,8 @@ func TestScriptDryRun(t *testing.T) {
 const fakeUI = "#!/bin/sh\necho \"$@\" >>\"$HOME/nightshift-calls\"\n"
 
 func uiPointer(sha, size string) string {
-	return `{"schema":1,"version":"2.0.0","amd64":{"file":"nightshift-linux-amd64","sha256":"` + sha + `","size":` + size + `},` +
-		`"arm64":{"file":"nightshift-linux-arm64","sha256":"` + sha + `","size":` + size + `}}`
+	return `{"schema":1,"version":"2.0.0","platforms":{"linux-amd64":{"file":"nightshift-linux-amd64","sha256":"` + sha + `","size":` + size + `},` +
+		`"linux-arm64":{"file":"nightshift-linux-arm64","sha256":"` + sha + `","size":` + size + `}}}`
 }
 
 func TestScriptInstallsNightshiftWhereThereIsADesktop(t *testing.T) {

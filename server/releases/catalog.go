@@ -77,7 +77,7 @@ func manifestOf(programs []program, system string) (installer.Manifest, bool) {
 }
 
 // pointers are the release pointers of the menu-bar app, which has versions of its own.
-var pointers = map[string]string{"nightshift-linux.json": "linux", "nightshift-macos.json": "darwin"}
+var pointers = map[string]string{installer.PointerName: "linux", "nightshift-macos.json": "darwin"}
 
 // Pointer is the release pointer of that name: the manifest of the menu-bar app for one system. ok is
 // false for another name, and while nothing is released.
