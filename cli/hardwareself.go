@@ -71,7 +71,7 @@ func (a *app) hardwareDoctorCmd() *cobra.Command {
 	cmd.RunE = a.onHardware(func(cmd *cobra.Command, home hardware.Home) error {
 		checks := []localapi.Check{checkRelease(home)}
 		checks = append(checks, home.Doctor(cmd.Context(), Version)...)
-		return a.showChecks(append(checks, checkBootService(cmd.Context())), *asJSON)
+		return a.showChecks(append(checks, checkBootService(cmd.Context(), home)), *asJSON)
 	})
 	return cmd
 }
@@ -89,19 +89,23 @@ func checkRelease(home hardware.Home) localapi.Check {
 	return c
 }
 
-func checkBootService(ctx context.Context) localapi.Check {
+func checkBootService(ctx context.Context, home hardware.Home) localapi.Check {
 	c := localapi.Check{Name: "service"}
 	host, err := service.ThisHost()
-	if err != nil {
-		c.Detail, c.Fix = fault.Of(err).Message, "without one the worker runs until the machine restarts"
+	if err != nil { // it cannot have one: that is known since the install
+		c.OK, c.Warn, c.Detail, c.Fix = true, true, fault.Of(err).Message, "after a restart of the machine: interlock hardware start"
 		return c
 	}
 	states, err := host.States(ctx, taskWorker.Name())
-	if err != nil || len(states) != 1 {
-		c.Detail = "its state cannot be read: " + errors.Join(err).Error()
+	if err != nil {
+		c.Detail, c.Fix = "its state cannot be read: "+err.Error(), "ask the service manager for "+taskWorker.Name()
 		return c
 	}
 	st := states[0]
+	if worker, err := home.State(); err == nil && worker.Running && !st.Installed {
+		c.OK, c.Warn, c.Detail, c.Fix = true, true, "none is installed: the worker runs until the machine restarts", "interlock hardware service install"
+		return c
+	}
 	c.OK, c.Detail = st.Installed && st.Enabled && st.Active, st.Name+": "+st.Words
 	if !c.OK {
 		c.Fix = "interlock hardware service install"

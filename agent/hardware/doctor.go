@@ -97,10 +97,11 @@ func (s Settings) checkModelBoundary() localapi.Check {
 	}
 	c.Detail = s.Server + " is this machine's"
 	if u, err := url.Parse(s.Server); err == nil && !local(u) {
-		c.OK = false
+		c.Warn = true
 		c.Detail, c.Fix = fmt.Sprintf("prompts leave this machine for %s (%s=1)", s.Server, EnvAllowRemote), "use a server on 127.0.0.1 unless that network is trusted"
 	} else if s.ServerKey == "" {
-		c.Detail += "; it has no key, so any program of this machine could stand in for it: give it --api-key, and " + EnvServerKey
+		c.Warn = true
+		c.Detail, c.Fix = c.Detail+" and has no key: any program of this machine could stand in for it", "start it with --api-key, and name the key in "+EnvServerKey
 	}
 	return c
 }
@@ -111,8 +112,12 @@ func (h Home) checkServer(ctx context.Context, s Settings) []localapi.Check {
 		a := newAdopted(s, clock.System, slog.New(slog.DiscardHandler)) // it looks once, and the report says what it saw
 		defer a.current().CloseStreams()
 		st, _, err := a.ask(ctx)
-		if !st.ready && err == nil {
-			err = fault.New(fault.Unavailable, "%s", st.words).WithHint("wait until it has loaded")
+		if !st.ready {
+			hint := "start it, or wait until it has loaded: " + s.Server
+			if f := fault.Of(err); err != nil && f.Code != fault.Internal && f.Hint != "" {
+				hint = f.Hint
+			}
+			err = fault.New(fault.Unavailable, "%s", st.words).WithHint("%s", hint)
 		}
 		return []localapi.Check{check("model server", err, fmt.Sprintf("%s serves %s, %d slots", s.Server, s.Alias, st.slots))}
 	}
