@@ -73,6 +73,7 @@ type Agent struct {
 	gauge    *hostfacts.Gauge
 	awake    *awake.Keeper
 	loads    *bandwidth
+	unset    string // what of the owner's settings does not hold, in words
 	steady   func() time.Duration
 	due      chan struct{} // reconcile soon
 	news     chan struct{} // report soon

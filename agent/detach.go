@@ -71,7 +71,8 @@ type Launch struct {
 
 // StartDetached starts a program as a process of its own, away from this terminal, with its output in
 // the agent's log, and returns once the agent answers on its socket. An agent that runs already goes on,
-// unless it is of another version or of an earlier enrollment: such a one finishes its work and makes way.
+// unless it is of another version or of an earlier enrollment. Such a one finishes its work; then it goes on
+// as the program in place, with its models loaded, where it can, and else makes way.
 func StartDetached(ctx context.Context, e enrollment.Enrollment, l Launch) (localapi.Status, error) {
 	socket, err := e.Home.Socket(e.Group, e.Role)
 	if err != nil {
@@ -85,6 +86,9 @@ func StartDetached(ctx context.Context, e enrollment.Enrollment, l Launch) (loca
 			}
 			if l.Replaces != nil {
 				l.Replaces(st.Report.Version)
+			}
+			if st, err := goOnAs(ctx, door, st, l); err == nil || ctx.Err() != nil {
+				return st, err
 			}
 		}
 		// One of an earlier enrollment holds what is worth nothing.
@@ -131,6 +135,38 @@ func StartDetached(ctx context.Context, e enrollment.Enrollment, l Launch) (loca
 		case <-clock.System.After(lookEvery):
 		}
 	}
+}
+
+// goOnAs has a running agent replace itself in place. It fails where the agent does not know how, or stands
+// for another program than the one that is to run.
+func goOnAs(ctx context.Context, door *localapi.Client, st localapi.Status, l Launch) (localapi.Status, error) {
+	if !sameFile(st.Program, l.Program) {
+		return st, errors.New("it would go on as another program")
+	}
+	if err := door.Restart(ctx, drainWithin); err != nil {
+		return st, fmt.Errorf("restart in place: %w", err)
+	}
+	ctx, cancel := context.WithTimeout(ctx, stopWithin)
+	defer cancel()
+	for {
+		// Between two images its door is closed for a moment.
+		now, err := door.Status(ctx)
+		switch {
+		case err == nil && now.Version == l.Version:
+			return now, nil
+		case err == nil && slices.ContainsFunc(now.Report.Warnings, func(w string) bool { return strings.HasPrefix(w, cannotGoOn) }):
+			return now, errors.New("it " + cannotGoOn)
+		}
+		if err := retry.Sleep(ctx, clock.System, lookEvery); err != nil {
+			return st, err
+		}
+	}
+}
+
+func sameFile(a, b string) bool {
+	x, errX := os.Stat(a)
+	y, errY := os.Stat(b)
+	return errX == nil && errY == nil && os.SameFile(x, y)
 }
 
 // envBootstrapKey is where the install line has its key. The agent has no use for it.

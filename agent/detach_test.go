@@ -97,9 +97,11 @@ func TestAnAgentOfAnotherVersionFinishesItsWorkAndMakesWay(t *testing.T) {
 		return err == nil && len(m.Machine.Deployments) == 1 && m.Machine.Deployments[0].Busy == 1
 	})
 	started := make(chan int)
+	next := r.launch("1.1.0")
+	next.Program = copyOf(t, next.Program) // from elsewhere: the one that runs cannot go on as it
 	go func() {
 		defer close(started)
-		if now, err := StartDetached(t.Context(), r.e, r.launch("1.1.0")); err != nil {
+		if now, err := StartDetached(t.Context(), r.e, next); err != nil {
 			t.Error("start the next version:", err)
 		} else {
 			started <- now.Pid
@@ -119,6 +121,56 @@ func TestAnAgentOfAnotherVersionFinishesItsWorkAndMakesWay(t *testing.T) {
 	if !slices.Equal(r.replaced, []string{"1.0.0"}) {
 		t.Errorf("it said that %v makes way", r.replaced)
 	}
+}
+
+func TestAnAgentStartedOverAnotherVersionGoesOnInPlaceWithItsModel(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, fakellama.Config{})
+	r.install("1.0.0")
+	r.startInstalled()
+	r.plane.Deploy(nil, r.group, "tiny", 1)
+	old := r.awaitVersion("1.0.0")
+	r.install("1.1.0")
+	next := r.launch(ofFolder)
+	next.Program, next.Version = filepath.Join(r.appDir(), "current", "interlock"), "1.1.0"
+	if now, err := StartDetached(t.Context(), r.e, next); err != nil || now.Pid != old.Pid || now.Version != "1.1.0" {
+		t.Errorf("process %d of version %s goes on as %d of version %s, %v", old.Pid, old.Version, now.Pid, now.Version, err)
+	}
+	now := r.awaitVersion("1.1.0")
+	if a, b := old.Report.Deployments[0], now.Report.Deployments[0]; a.Pid != b.Pid || b.Restarts != 0 {
+		t.Errorf("the model was loaded again: %+v, then %+v", a, b)
+	}
+	if !slices.Equal(r.replaced, []string{"1.0.0"}) {
+		t.Errorf("it said that %v makes way", r.replaced)
+	}
+}
+
+// A program that cannot be run is no reason to be left with none: the one that runs goes on, and it is said.
+func TestAnAgentThatCannotGoOnInPlaceMakesWay(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, fakellama.Config{})
+	r.install("1.0.0")
+	old := r.startInstalled()
+	r.installText("1.1.0", "no program")
+	next := r.launch(ofFolder)
+	next.Program, next.Version = filepath.Join(r.appDir(), "current", "interlock"), "1.1.0"
+	if st, err := goOnAs(t.Context(), r.door(), old, next); err == nil || !strings.Contains(err.Error(), cannotGoOn) || st.Pid != old.Pid {
+		t.Errorf("%+v, %v", st, err)
+	}
+}
+
+// copyOf is the same program as another file.
+func copyOf(t *testing.T, program string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), filepath.Base(program))
+	b, err := os.ReadFile(program)
+	if err == nil {
+		err = os.WriteFile(path, b, 0o700)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return path
 }
 
 func TestAnAgentThatEndsAtOnceSaysWhy(t *testing.T) {

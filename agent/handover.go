@@ -22,6 +22,7 @@ const (
 	replaceWithin  = 6 * time.Hour    // for the work in hand when the program is to be replaced, unless it is asked for less
 	handBackWithin = 30 * time.Second // for the answers to what is handed back then
 	lockFile       = "lock"           // of the role, in a hand-over
+	cannotGoOn     = "could not go on as the new program"
 )
 
 // replacement is how far the agent is on its way to another image of its program. Agent.mu guards it.
@@ -120,7 +121,7 @@ func (a *Agent) replaceLoop(ctx context.Context) error {
 		}
 		a.mu.Lock()
 		a.ceiling.tell = true // the worker was drained behind reconcile's back
-		a.going = replacement{failed: fmt.Sprintf("could not go on as the new program, and goes on as version %s: %v", a.Version, err)}
+		a.going = replacement{failed: fmt.Sprintf("%s, and goes on as version %s: %v", cannotGoOn, a.Version, err)}
 		a.mu.Unlock()
 		a.log.Error("replace the program", slog.Any("cause", err))
 		a.poke()

@@ -81,6 +81,9 @@ func (a *Agent) hours() fleet.Hours {
 // doubts are what of the ceiling cannot be kept as it was meant. Callers hold mu.
 func (a *Agent) doubts() []string {
 	var out []string
+	if a.unset != "" {
+		out = append(out, a.unset)
+	}
 	if p := a.ceiling.zone.Problem; p != "" {
 		out = append(out, p)
 	}

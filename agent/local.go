@@ -110,7 +110,7 @@ func (a *Agent) Status(ctx context.Context) localapi.Status {
 	defer a.mu.Unlock()
 	st := localapi.Status{
 		Group: e.Group, GroupName: e.GroupName, Role: e.Role, Origin: e.Origin, Machine: e.Machine, Version: a.Version,
-		Pid: os.Getpid(), State: hb.State, Words: hb.State.String(), Owner: a.ownerMode(), Server: a.desired.Mode, Report: hb,
+		Pid: os.Getpid(), Program: CurrentProgram(a.Program), State: hb.State, Words: hb.State.String(), Owner: a.ownerMode(), Server: a.desired.Mode, Report: hb,
 		LastError: a.lastErr, Update: hb.Update,
 	}
 	st.Wish, st.Hours = a.ceiling.wish, a.hours()

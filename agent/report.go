@@ -146,18 +146,18 @@ func (a *Agent) Report(ctx context.Context) fleet.Heartbeat {
 
 // words is the machine's own state.
 func (a *Agent) words(ds []fleet.DeploymentReport) fleet.State {
-	if s := a.supported(); s != nil {
-		return *s
-	}
+	unsupported := a.supported()
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	switch {
+	case a.leaving && len(ds) == 0: // whatever was wrong with it, it is gone now
+		return fleet.State{Kind: fleet.StateOffline}
+	case unsupported != nil:
+		return *unsupported
 	case a.trouble != (trouble{}):
 		return fleet.State{Kind: fleet.StateBlocked, Detail: a.trouble.String()}
-	case a.leaving && len(ds) > 0, !a.leaving && !a.going.by.IsZero():
+	case a.leaving, !a.going.by.IsZero():
 		return fleet.State{Kind: fleet.StateDraining}
-	case a.leaving:
-		return fleet.State{Kind: fleet.StateOffline}
 	case a.effectiveMode() == fleet.Paused && len(ds) > 0:
 		return fleet.State{Kind: fleet.StateDraining}
 	case a.effectiveMode() == fleet.Paused:

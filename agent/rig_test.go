@@ -111,6 +111,19 @@ func (r *rig) useServer(path string) {
 	}
 }
 
+// set adds a line to the role's settings.
+func (r *rig) set(name, value string) {
+	r.Helper()
+	file := filepath.Join(r.e.Dir(), "worker.env")
+	b, err := os.ReadFile(file)
+	if err == nil {
+		err = os.WriteFile(file, append(b, name+"="+value+"\n"...), 0o600)
+	}
+	if err != nil {
+		r.Fatal(err)
+	}
+}
+
 // start runs the agent until stop, or the test's end.
 func (r *rig) start() {
 	r.Helper()

@@ -240,6 +240,10 @@ func TestARoleOrRuntimeThatCannotRunIsShownAndClaimsNothing(t *testing.T) {
 					t.Error("doctor looks for a program that this role does not use")
 				}
 			}
+			r.stop()
+			if m, err := r.plane.Owner.Machine(t.Context(), r.e.Machine); err != nil || m.Machine.State.Kind != fleet.StateOffline {
+				t.Errorf("an agent that was stopped is shown as %s, %v", m.Machine.State, err)
+			}
 		})
 	}
 }

@@ -1,12 +1,14 @@
 package agent
 
 import (
+	"fmt"
 	"log/slog"
 	"time"
 
 	"interlock.sh/agent/awake"
 	"interlock.sh/agent/enrollment"
 	"interlock.sh/agent/hostfacts"
+	"interlock.sh/agent/localapi"
 	"interlock.sh/agent/power"
 	"interlock.sh/fleet"
 )
@@ -27,24 +29,40 @@ func (a *Agent) settings(env enrollment.Env) {
 		a.steady = func() time.Duration { return a.clock.Now().Sub(began) }
 	}
 	a.awake = awake.New(awake.Options{Take: a.Awake, Clock: a.clock, Logger: a.log, Changed: func() { signal(a.news) }})
+	grace, problem := leaveGrace(env)
+	if a.unset = problem; problem != "" {
+		a.log.Warn("read the settings", slog.String("problem", problem))
+	}
 	if a.LeaveGrace <= 0 {
-		a.LeaveGrace = a.leaveGrace(env[enrollment.EnvLeaveGrace])
+		a.LeaveGrace = grace
 	}
 }
 
-// leaveGrace is what the owner set for the work in hand when the hours end, else the usual.
-func (a *Agent) leaveGrace(set string) time.Duration {
+// leaveGrace is what the owner set for the work in hand when the hours end, else the usual. A value that is
+// none is a problem in words, and stops nothing.
+func leaveGrace(env enrollment.Env) (grace time.Duration, problem string) {
+	set := env[enrollment.EnvLeaveGrace]
 	if set == "" {
-		return drainWithin
+		return drainWithin, ""
 	}
 	d, err := time.ParseDuration(set)
 	if err != nil || d <= 0 || d > maxLeaveGrace {
-		a.log.Warn("a setting is no length of time up to "+maxLeaveGrace.String()+"; the usual one holds",
-			slog.String(enrollment.EnvLeaveGrace, set), slog.Duration("usual", drainWithin))
-		return drainWithin
+		return drainWithin, fmt.Sprintf("%s in worker.env is %.40q, which is no length of time from 1s to %s; the usual %s hold",
+			enrollment.EnvLeaveGrace, set, inUnits(maxLeaveGrace), inUnits(drainWithin))
 	}
-	return d
+	return d, ""
 }
 
 // maxLeaveGrace bounds how long the owner waits for the machine.
 const maxLeaveGrace = time.Hour
+
+// inUnits is a length of time as people write it in the file.
+func inUnits(d time.Duration) string { return fmt.Sprintf("%.0fs", d.Seconds()) }
+
+func checkSettings(env enrollment.Env) localapi.Check {
+	const name = "settings"
+	if _, problem := leaveGrace(env); problem != "" {
+		return warning(name, problem, "write it as in "+enrollment.EnvLeaveGrace+"=120s, then: interlock agent stop and start, or service restart")
+	}
+	return verdict(name, nil, "worker.env can be read")
+}

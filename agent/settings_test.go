@@ -1,11 +1,13 @@
 package agent
 
 import (
-	"bytes"
-	"log/slog"
+	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"interlock.sh/agent/enrollment"
+	"interlock.sh/internal/testkit/fakellama"
 )
 
 func TestTheGraceIsTheOwnersSetting(t *testing.T) {
@@ -14,12 +16,33 @@ func TestTheGraceIsTheOwnersSetting(t *testing.T) {
 		"": drainWithin, "30s": 30 * time.Second, "1h": time.Hour, // taken
 		"0s": drainWithin, "-1m": drainWithin, "2h": drainWithin, "soon": drainWithin, "120": drainWithin, // not, and said
 	} {
-		var log bytes.Buffer
-		a := &Agent{log: slog.New(slog.NewTextHandler(&log, nil))}
-		got := a.leaveGrace(set)
+		env := enrollment.Env{enrollment.EnvLeaveGrace: set}
+		got, problem := leaveGrace(env)
 		refused := set != "" && want == drainWithin
-		if got != want || refused != strings.Contains(log.String(), "INTERLOCK_LEAVE_GRACE="+set) {
-			t.Errorf("%q is %v, and the log %q", set, got, log.String())
+		if got != want || refused != strings.Contains(problem, `INTERLOCK_LEAVE_GRACE in worker.env is "`+set+`"`) {
+			t.Errorf("%q is %v: %q", set, got, problem)
 		}
+		if c := checkSettings(env); !c.OK || c.Warn != refused || refused != (c.Fix != "") {
+			t.Errorf("%q in doctor: %+v", set, c)
+		}
+	}
+}
+
+func TestASettingThatDoesNotHoldIsShownEverywhere(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, fakellama.Config{})
+	r.set(enrollment.EnvLeaveGrace, "2 minutes")
+	r.start()
+	r.awaitMachine("idle")
+	m, err := r.plane.Owner.Machine(t.Context(), r.e.Machine)
+	if err != nil || !slices.ContainsFunc(m.Machine.Warnings, func(w string) bool { return strings.Contains(w, `"2 minutes"`) }) {
+		t.Errorf("the fleet sees the warnings %q, %v", m.Machine.Warnings, err)
+	}
+	checks, err := r.door().Doctor(t.Context(), false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c := find(t, checks, "settings"); !c.Warn || !strings.Contains(c.Detail, `"2 minutes"`) {
+		t.Errorf("doctor says %+v", c)
 	}
 }

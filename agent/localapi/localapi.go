@@ -19,6 +19,7 @@ type Status struct {
 	Machine   string          `json:"machine"`
 	Version   string          `json:"version"`
 	Pid       int             `json:"pid"`
+	Program   string          `json:"program,omitempty" doc:"what it goes on as when it is restarted"`
 	State     fleet.State     `json:"state"`
 	Words     string          `json:"words" doc:"the state as it is shown"`
 	Owner     fleet.Mode      `json:"owner" doc:"what the owner wants now, by hours and by hand"`
