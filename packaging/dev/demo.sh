@@ -88,7 +88,7 @@ printf '%sInterlock: from an empty machine to an answer%s\n\n' "$bold" "$plain"
 began=$(now)
 
 step tools 'the first time installs what is missing …'
-quietly "$here/setup.sh"
+quietly "$here/setup.sh" demo
 ok 'all there'
 
 step llama-server 'the first time downloads 68 MB and tries it …'

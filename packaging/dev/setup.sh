@@ -1,11 +1,13 @@
 #!/usr/bin/env bash
-# Makes a fresh Debian machine ready for `make test` and `make demo`: installs the programs that
-# are missing, when run as root; otherwise says which they are. Does nothing when all are there.
+# Makes a fresh Debian machine ready for `make test`, or with the argument "demo" for `make demo` alone:
+# installs the programs that are missing, when run as root; otherwise says which they are. Does nothing
+# when all are there.
+# Usage: setup.sh [demo]
 set -euo pipefail
 
 # One line a need: the command that must be on PATH, or the file that must be there, and the Debian
 # package that brings it.
-needs='gcc gcc
+demo='gcc gcc
 make make
 git git
 curl curl
@@ -15,11 +17,12 @@ unzip unzip
 cmake cmake
 ninja ninja-build
 g++ g++
-shellcheck shellcheck
-nginx nginx-light
 tmux tmux
-jq jq
+jq jq'
+test='shellcheck shellcheck
+nginx nginx-light
 busybox busybox
+systemd-analyze systemd
 debootstrap debootstrap
 lintian lintian
 rpm rpm
@@ -43,6 +46,11 @@ dbus-run-session dbus
 /usr/include/X11/extensions/XInput2.h libxi-dev
 /usr/include/X11/extensions/xf86vmode.h libxxf86vm-dev'
 
+case ${1-} in
+  '') needs=$demo$'\n'$test ;;
+  demo) needs=$demo ;;
+  *) echo 'usage: setup.sh [demo]' >&2 && exit 2 ;;
+esac
 PATH=$PATH:/usr/sbin:/sbin
 command -v go >/dev/null || {
   echo "setup: Go is not on PATH; install the version that go.mod names from https://go.dev/dl/" >&2
