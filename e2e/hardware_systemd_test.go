@@ -56,12 +56,12 @@ func TestYourHardwareAsAService(t *testing.T) {
 	c.wantGarage()
 
 	// Root refused: nothing is removed.
-	c.root("mv /etc/sudoers.d/fleet /root/")
+	c.root("mv /etc/sudoers.d/fleet /srv/fleet.sudoers")
 	if got := c.as("fleet", "sh /tmp/setup.sh uninstall"); got.code == 0 || !strings.Contains(got.err, "nothing was removed") {
 		t.Errorf("without root: exit %d\n%s%s", got.code, got.out, got.err)
 	}
 	c.wantGarage()
-	c.root("mv /root/fleet /etc/sudoers.d/")
+	c.root("mv /srv/fleet.sudoers /etc/sudoers.d/fleet")
 	c.fleet("sh /tmp/setup.sh uninstall")
 	left := c.fleet("cd ~/.interlock/task-worker && find . -type f | sort; test ! -e " + unitFolder + "/sh.interlock.task-worker.service; systemctl list-units --all 'sh.interlock.*' --no-legend")
 	for line := range strings.Lines(left) {
