@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"time"
 
@@ -204,6 +205,7 @@ func (a *app) thisUpdater(ctx context.Context, opts updater.Options, progress fu
 	}
 	m := &machineUpdater{}
 	opts.Root, opts.Clock, opts.Logger, opts.Progress, opts.Try = updater.BuiltIn(), a.clock, log, progress, startsUp
+	opts.Bundle = nightshiftApp(home, opts.App)
 	agents := &agents{app: opts.App, log: log}
 	origins := map[string]bool{} // by address: whether it belongs to the folder
 	for _, e := range all {
@@ -234,6 +236,16 @@ func (a *app) thisUpdater(ctx context.Context, opts updater.Options, progress fu
 	opts.Services = agents
 	m.Updater, err = updater.New(opts)
 	return m, err
+}
+
+// nightshiftApp is the menu-bar app of macOS, which stands in no app folder. There is one a user, whichever
+// control plane it came from, so the common folder's updater keeps it.
+func nightshiftApp(home enrollment.Home, app string) *updater.Bundle {
+	user, err := os.UserHomeDir()
+	if err != nil || runtime.GOOS != "darwin" || filepath.Clean(app) != filepath.Join(string(home), "app") {
+		return nil
+	}
+	return &updater.Bundle{Program: programs.Nightshift, Path: filepath.Join(user, "Applications", "Nightshift.app")}
 }
 
 // mirror is an origin without a credential: releases are for everybody, and their signatures are what counts.

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"interlock.sh/fleet/build"
 	"interlock.sh/internal/retry"
 )
 
@@ -121,6 +122,11 @@ func (u *Updater) swap(st *state) (bool, error) {
 	if !u.folder.complete(p.Version, u.Program, st.Installed, true) {
 		return true, u.condemn(st, "its folder is not complete any more")
 	}
+	// A version that was staged from here has the newest of what is beside it; an older one has not.
+	older := build.Compare(p.Version, p.From) < 0
+	if err := u.folder.moveAlong(p.From, p.Version, u.Program, older); err != nil {
+		return false, err
+	}
 	if err := u.folder.point(linkCurrent, p.Version); err != nil {
 		return false, err
 	}
@@ -212,6 +218,9 @@ func (u *Updater) revert(ctx context.Context, st *state) (bool, error) {
 		}
 		st.Pending = nil
 		return false, u.folder.save(st)
+	}
+	if err := u.folder.moveAlong(p.Version, back, u.Program, true); err != nil { // no reason not to go back
+		u.log.WarnContext(ctx, "what stands beside the program did not move along", "error", err)
 	}
 	if err := u.folder.point(linkCurrent, back); err != nil {
 		return false, err

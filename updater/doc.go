@@ -43,6 +43,10 @@
 // A missing heartbeat speaks against the new version only when the updater, by itself, reaches the control
 // plane. When it does not, the verdict stays open, up to a day, and services go on with the new version.
 //
+// The programs beside the main one, such as Nightshift, have versions of their own. They move along with
+// current and are brought to their newest version in the same pass, unjudged; so is an app that stands
+// elsewhere (Bundle). Neither needs a new version of the other.
+//
 // Every origin that a machine is enrolled at is only a mirror of the same repository. Each is asked; the
 // highest set that is valid wins, and a mirror that fails or lags behind is reported and stops nobody.
 package updater

@@ -161,6 +161,9 @@ func (f folder) mend(name string, st *state) (notes []string, err error) {
 		if good == "" {
 			return nil, fault.New(fault.NotFound, "%s holds no complete %s", f, name).WithHint("run the install line again")
 		}
+		if err := f.moveAlong(now, good, name, false); err != nil {
+			notes = append(notes, err.Error())
+		}
 		if err := f.point(linkCurrent, good); err != nil {
 			return nil, err
 		}

@@ -93,6 +93,7 @@ func (u *Updater) Now(ctx context.Context, opts NowOptions) (News, error) {
 		if err != nil {
 			return errors.Join(err, u.stopped(ctx, st, err))
 		}
+		u.refreshBeside(ctx, o)
 		if why, bad := st.Quarantined[opts.Version]; bad {
 			if !opts.Force {
 				return fault.New(fault.Conflict, "version %s is kept out of this machine: %s", opts.Version, why).WithHint("--force takes it all the same")
@@ -216,7 +217,7 @@ func (u *Updater) bring(ctx context.Context, st *state, o *offer, t build.Target
 		return err
 	}
 	now := u.folder.target(linkCurrent)
-	if err := u.try(ctx, u.Program, u.folder.program(t.Version, u.Program)); err != nil {
+	if err := u.try(ctx, u.folder.program(t.Version, u.Program)); err != nil {
 		if ctx.Err() != nil {
 			return err
 		}

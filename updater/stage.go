@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -66,69 +65,6 @@ func (u *Updater) verified(st *state, version string, sum installed) error {
 	return u.folder.save(st)
 }
 
-// companions are the other programs that stand in the current folder, such as Nightshift: they move to the
-// new folder, each at its own newest version.
-func (u *Updater) companions(ctx context.Context, o *offer, dir string) error {
-	for _, name := range build.Programs() {
-		now := u.folder.program(u.folder.target(linkCurrent), name)
-		if st, err := os.Stat(now); name == u.Program || err != nil || !st.Mode().IsRegular() {
-			continue
-		}
-		to := filepath.Join(dir, name)
-		if t, ok := u.newer(o, name, now); ok {
-			_, err := u.download(ctx, o, t, to)
-			if err == nil {
-				continue
-			}
-			u.log.WarnContext(ctx, "a program beside stays as it is", "program", name, "error", err)
-		}
-		if err := carry(now, to); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// refreshBeside brings the programs beside the current one to their newest versions; nothing restarts them.
-func (u *Updater) refreshBeside(ctx context.Context, o *offer) {
-	for _, name := range build.Programs() {
-		now := u.folder.program(u.folder.target(linkCurrent), name)
-		if st, err := os.Stat(now); name == u.Program || err != nil || !st.Mode().IsRegular() {
-			continue
-		}
-		t, ok := u.newer(o, name, now)
-		if !ok {
-			continue
-		}
-		if err := u.replace(ctx, o, t, now, string(u.folder)); err != nil {
-			u.log.WarnContext(ctx, "a program beside stays as it is", "program", name, "error", err)
-			continue
-		}
-		u.log.InfoContext(ctx, "a program beside is new", "program", name, "version", t.Version)
-	}
-}
-
-// newer is the target that a program beside should be.
-func (u *Updater) newer(o *offer, name, path string) (build.Target, bool) {
-	current := u.known(o, name, path)
-	t, _, ok := build.Pick(o.best.targets(), build.Want{Program: name, OS: u.OS, Arch: u.Arch, Current: current, Machine: u.Machine})
-	return t, ok && t.Version != current
-}
-
-// known is the version of a program by its bytes; "" when no release has them.
-func (u *Updater) known(o *offer, name, path string) string {
-	have, err := digest(path)
-	if err != nil {
-		return ""
-	}
-	for _, t := range o.best.targets() {
-		if f, err := o.best.file(t.Path()); err == nil && t.Program == name && f.Hashes["sha256"].String() == have.SHA256 {
-			return t.Version
-		}
-	}
-	return ""
-}
-
 // replace puts a verified target in the place of one file, by one rename out of a staging folder on the
 // same disk.
 func (u *Updater) replace(ctx context.Context, o *offer, t build.Target, path, staging string) error {
@@ -141,7 +77,7 @@ func (u *Updater) replace(ctx context.Context, o *offer, t build.Target, path, s
 	if _, err := u.download(ctx, o, t, fresh); err != nil {
 		return err
 	}
-	if err := u.try(ctx, t.Program, fresh); err != nil {
+	if err := u.tryInstead(ctx, t.Program, path, fresh); err != nil {
 		return err
 	}
 	u.reached("downloaded")
@@ -159,32 +95,9 @@ func cannotWrite(path string, err error) error {
 	return fmt.Errorf("replace %s: %w", path, err)
 }
 
-// carry makes the same file appear in another folder.
-func carry(from, to string) error {
-	if os.Link(from, to) == nil {
-		return nil
-	}
-	in, err := os.Open(from)
-	if err != nil {
-		return fmt.Errorf("carry %s over: %w", from, err)
-	}
-	defer in.Close() //nolint:errcheck // read only
-	out, err := os.OpenFile(to, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o755)
-	if err != nil {
-		return fmt.Errorf("carry %s over: %w", from, err)
-	}
-	_, err = io.Copy(out, in)
-	if err := errors.Join(err, out.Sync(), out.Close()); err != nil {
-		return fmt.Errorf("carry %s over: %w", from, err)
-	}
-	return nil
-}
-
-// tried are the programs that can be started to say their version. A desktop program needs a desktop.
-var tried = []string{build.Interlock, build.TUI}
-
-func (u *Updater) try(ctx context.Context, name, program string) error {
-	if u.Try == nil || !slices.Contains(tried, name) {
+// try starts a new program once.
+func (u *Updater) try(ctx context.Context, program string) error {
+	if u.Try == nil {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, tryWithin)
@@ -193,4 +106,13 @@ func (u *Updater) try(ctx context.Context, name, program string) error {
 		return fmt.Errorf("it does not start: %w", err)
 	}
 	return nil
+}
+
+// tryInstead starts a program that is to take the place of another. Nightshift wants libraries of a desktop:
+// where the one that is there does not start either, that says nothing against the new one.
+func (u *Updater) tryInstead(ctx context.Context, name, old, fresh string) error {
+	if name == build.Nightshift && u.try(ctx, old) != nil && ctx.Err() == nil {
+		return nil
+	}
+	return u.try(ctx, fresh)
 }

@@ -51,6 +51,8 @@ type Options struct {
 	Logger   *slog.Logger
 	OS, Arch string // "" is this machine's
 
+	// Bundle is an app outside of the folder that is kept at its own newest version; nil is none.
+	Bundle *Bundle
 	// Try starts a new program once, before it takes over; nil does not. An error keeps it out.
 	Try func(ctx context.Context, program string) error
 	// Progress is told each new report; nil is told nothing.

@@ -54,3 +54,28 @@ func TestSymlinkSwaps(t *testing.T) {
 		}
 	}
 }
+
+func TestExchange(t *testing.T) {
+	dir := t.TempDir()
+	a, b := filepath.Join(dir, "a"), filepath.Join(dir, "b")
+	for _, p := range []string{a, b} {
+		if err := os.MkdirAll(filepath.Join(p, "was "+filepath.Base(p)), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := Exchange(a, b); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(filepath.Join(a, "was b")); err != nil {
+		t.Error(err)
+	}
+	if _, err := os.Stat(filepath.Join(b, "was a")); err != nil {
+		t.Error(err)
+	}
+	if err := Exchange(a, filepath.Join(dir, "none")); err == nil {
+		t.Error("a name that is not there was exchanged")
+	}
+	if _, err := os.Stat(a); err != nil {
+		t.Error("what could not be exchanged is gone:", err)
+	}
+}
