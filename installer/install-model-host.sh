@@ -352,6 +352,10 @@ install_program() {
     mv -f "$tmp/interlock" "$program"
   fi
 
+  for beside in nightshift interlock-tui; do # what stands beside the program moves along
+    [ ! -f "$app/current/$beside" ] || [ -f "$app/$version/$beside" ] || cp -p "$app/current/$beside" "$app/$version/$beside" ||
+      die "$app/$version/$beside could not be written"
+  done
   point current "$version"
   # The updater runs from a link of its own, which moves only after a version has proved itself.
   [ -x "$app/updater/interlock" ] || point updater "$version"

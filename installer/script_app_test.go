@@ -208,3 +208,26 @@ func TestScriptInstallsNightshiftWhereThereIsADesktop(t *testing.T) {
 		})
 	}
 }
+
+// A line that brings another version of the agent takes no program away that stands beside it.
+func TestScriptKeepsWhatStandsBesideTheProgram(t *testing.T) {
+	p, h := newPlane(t, false, thisPlatform()), newHost(t)
+	line := []string{"--url", p.URL, "--group", "g", "--role", "client", "--no-ui"}
+	if out, ok := h.run(t, line...); !ok {
+		t.Fatalf("failed:\n%s", out)
+	}
+	if err := os.WriteFile(filepath.Join(h.home, ".nightshift/app/1.0.0/nightshift"), []byte(fakeUI), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	p.publish(t, "1.1.0", fakeProgram+"# newer\n", thisPlatform())
+	if out, ok := h.run(t, line...); !ok {
+		t.Fatalf("failed:\n%s", out)
+	}
+	b, err := os.ReadFile(filepath.Join(h.home, ".nightshift/app/1.1.0/nightshift"))
+	if err != nil || string(b) != fakeUI || h.apps(t)["app"] != "1.1.0" {
+		t.Errorf("beside 1.1.0 stands %q, %v; %v", b, err, h.apps(t))
+	}
+	if _, err := os.Stat(filepath.Join(h.home, ".nightshift/app/1.1.0/interlock-tui")); err == nil {
+		t.Error("a program that was not there is")
+	}
+}
