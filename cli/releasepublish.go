@@ -17,7 +17,7 @@ import (
 
 func (a *app) releaseBuildCmd() *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "build", Short: "Describe the programs of a folder as a release, checking names and platforms", Args: cobra.NoArgs,
+		Use: "build", Short: "Describe the programs of a folder as a release, checking names, platforms and versions", Args: cobra.NoArgs,
 		Example: "  interlock release build --dist dist/assets --version 1.4.0",
 	}
 	dist := cmd.Flags().String("dist", "dist/assets", "`folder` of programs named <program>-<os>-<arch>; the description is written there")
@@ -25,9 +25,12 @@ func (a *app) releaseBuildCmd() *cobra.Command {
 	if err := cmd.MarkFlagRequired("version"); err != nil {
 		panic(err) // only for a flag that does not exist
 	}
-	cmd.RunE = func(*cobra.Command, []string) error {
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		d, err := release.Describe(*dist, *version)
 		if err != nil {
+			return err
+		}
+		if err := d.CheckVersions(cmd.Context(), *dist); err != nil {
 			return err
 		}
 		path, err := d.Save(*dist)

@@ -45,7 +45,17 @@ func TestPastedLineInstallsTheSignedRelease(t *testing.T) {
 	if err := os.Mkdir(dist, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Link(filepath.Join(assets, "interlock-"+platform), filepath.Join(dist, "interlock-"+platform)); err != nil {
+	next := filepath.Join(dist, "interlock-"+platform)
+	if err := os.Link(filepath.Join(assets, "interlock-"+platform), next); err != nil {
+		t.Fatal(err)
+	}
+	if got := p.cli("release", "build", "--dist", dist, "--version", signed); got.code == 0 || !strings.Contains(got.err, "is of version "+version+", not of "+signed) {
+		t.Errorf("a program of another version: exit %d, %s", got.code, got.err)
+	}
+	if err := os.Remove(next); err != nil {
+		t.Fatal(err)
+	}
+	if err := goRun("build", "-ldflags", "-s -w -X interlock.sh/cli.Version="+signed, "-o", next, "./cmd/interlock"); err != nil {
 		t.Fatal(err)
 	}
 	p.release(passphrase(passphrases...), "keys", "init", "--scrypt-work", "14")

@@ -19,6 +19,9 @@ const childEnv = "INTERLOCK_RELEASE_TEST_CHILD"
 
 // TestMain is also the release machine that dies: the test binary runs itself as one.
 func TestMain(m *testing.M) {
+	if len(os.Args) == 2 && os.Args[1] == "--version" {
+		os.Exit(sayVersion())
+	}
 	if command := os.Getenv(childEnv); command != "" {
 		if err := die(command, os.Args[1], os.Args[2], os.Args[3], os.Args[4]); err != nil {
 			fmt.Println(err)
