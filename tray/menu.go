@@ -187,7 +187,7 @@ func foot(s Snapshot) []Item {
 		if h := a.Held(); h != nil && held.Hidden {
 			held.Hidden = false
 			if h.Until != nil {
-				held.Label = "Resume all (paused until " + h.Until.Local().Format("15:04") + ")"
+				held.Label = "Resume all (paused until " + a.Clock(*h.Until).Format("15:04") + ")"
 			}
 		}
 	}

@@ -2,6 +2,7 @@ package tray
 
 import (
 	"strings"
+	"time"
 
 	"interlock.sh/agent/localapi"
 	"interlock.sh/fleet"
@@ -70,6 +71,16 @@ func (a Agent) Held() *schedule.Hold {
 		return nil
 	}
 	return a.Status.Wish.Hold
+}
+
+// Clock is a time by the clock of the machine. The agent knows its zone: a process keeps the one it began in.
+func (a Agent) Clock(t time.Time) time.Time {
+	if name := a.Status.Report.Host.Zone; name != "" {
+		if zone, err := time.LoadLocation(name); err == nil {
+			return t.In(zone)
+		}
+	}
+	return t.Local()
 }
 
 // Snapshot is this machine at one moment.

@@ -183,6 +183,14 @@ func TestPausedForAnHour(t *testing.T) {
 	if it := find(tray.Menu(s, ""), tray.ResumeAll); it.Hidden || it.Label != "Resume all (paused until 15:04)" {
 		t.Errorf("resume: %+v", it)
 	}
+	// The machine is somewhere else since this process began.
+	away := machine(answering("a", func(s *localapi.Status) {
+		end := time.Date(2026, 11, 30, 12, 0, 0, 0, time.UTC)
+		s.Wish.Hold, s.Report.Host.Zone = &schedule.Hold{Until: &end}, "Asia/Kolkata"
+	}))
+	if it := find(tray.Menu(away, ""), tray.ResumeAll); it.Label != "Resume all (paused until 17:30)" {
+		t.Errorf("resume in another zone: %+v", it)
+	}
 	if it := find(tray.Menu(machine(answering("a", nil)), ""), tray.ResumeAll); !it.Hidden {
 		t.Errorf("nothing is paused: %+v", it)
 	}

@@ -146,7 +146,7 @@ func (p *program) showBar(ctx context.Context, d desktop.Desktop, page string) e
 	watcher, item := agents.New(p.home, clock.System), bar.New()
 	app := menubar.App{
 		Bar: item, Agents: watcher, Window: window, Desktop: d, Told: one.Told(),
-		Log: slog.New(slog.NewTextHandler(p.Err, nil)), Replaced: d.Replaced(p.self),
+		Log: slog.New(slog.NewTextHandler(p.Err, nil)), Replaced: d.Replaced(p.self), Gone: func() bool { return d.Removed(p.self) },
 	}
 	all, ctx := errgroup.WithContext(ctx)
 	ctx, cancel := context.WithCancel(ctx)

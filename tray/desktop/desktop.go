@@ -8,6 +8,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -181,4 +182,14 @@ func (d Desktop) Replaced(program string) func() bool {
 		is, gone := os.Stat(program)
 		return gone == nil && !os.SameFile(was, is)
 	}
+}
+
+// Removed reports that everything was uninstalled by somebody else: neither a program nor a group is left.
+func (d Desktop) Removed(program string) bool {
+	for _, path := range []string{program, filepath.Join(d.Home, "groups")} {
+		if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
+			return false
+		}
+	}
+	return true
 }

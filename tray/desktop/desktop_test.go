@@ -191,3 +191,26 @@ func TestTheLinkThatUpdatesMoveIsTheProgram(t *testing.T) {
 		t.Error("a program that was never there was replaced")
 	}
 }
+
+func TestRemovedIsWhenNeitherProgramNorGroupsAreLeft(t *testing.T) {
+	home := t.TempDir()
+	program, groups := filepath.Join(home, "nightshift"), filepath.Join(home, "groups")
+	d := desktop.Desktop{Home: home}
+	if err := os.WriteFile(program, nil, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Mkdir(groups, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for _, gone := range []struct {
+		path string
+		want bool
+	}{{"", false}, {program, false}, {groups, true}} {
+		if err := os.Remove(gone.path); err != nil && gone.path != "" {
+			t.Fatal(err)
+		}
+		if got := d.Removed(program); got != gone.want {
+			t.Errorf("without %q: %v", gone.path, got)
+		}
+	}
+}

@@ -53,7 +53,7 @@ type Desktop interface {
 // ErrReplaced says that a newer version of the app stands where this one was started.
 var ErrReplaced = errors.New("the app was updated")
 
-// App is the running app. All fields but Log, Told and Replaced are needed.
+// App is the running app. All fields but Log, Told, Replaced and Gone are needed.
 type App struct {
 	Bar     Bar
 	Agents  Agents
@@ -63,6 +63,7 @@ type App struct {
 	Log     *slog.Logger
 
 	Replaced func() bool // whether the app was updated on disk; asked now and then
+	Gone     func() bool // whether everything was uninstalled by another program; asked now and then
 
 	wait    sync.WaitGroup
 	done    chan result
@@ -98,8 +99,8 @@ func (a *App) Show() {
 	a.Bar.Show(tray.Menu(s, notice), mood, s.Summary())
 }
 
-// Run works until ctx ends or the owner quits, which is nil, or until the app was replaced and no window is
-// in the way.
+// Run works until ctx ends, the owner quits or everything was uninstalled, which is nil, or until the app was
+// replaced. Of the last two, none happens while a window is open.
 func (a *App) Run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	a.done = make(chan result)
@@ -110,8 +111,12 @@ func (a *App) Run(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		case <-a.Agents.Changed():
-			if a.Replaced != nil && !a.Window.Shown() && a.Replaced() {
+			switch shown := a.Window.Shown(); {
+			case shown: // what it shows stays to be read
+			case a.Replaced != nil && a.Replaced():
 				return ErrReplaced
+			case a.Gone != nil && a.Gone():
+				return nil
 			}
 		case <-a.Bar.Opened():
 			a.Agents.Eager(looked)

@@ -34,6 +34,7 @@ type world struct {
 	hold     chan struct{} // wishes wait for it, when it is there
 	window   bool
 	replaced bool
+	gone     bool
 	mood     tray.Mood
 }
 
@@ -92,6 +93,7 @@ func (w *world) run() (app *menubar.App, ended chan error) {
 	app = &menubar.App{
 		Bar: w, Agents: w, Window: w, Desktop: browser{w}, Told: w.told,
 		Replaced: func() bool { w.mu.Lock(); defer w.mu.Unlock(); return w.replaced },
+		Gone:     func() bool { w.mu.Lock(); defer w.mu.Unlock(); return w.gone },
 	}
 	ended = make(chan error, 1)
 	ctx, cancel := context.WithCancel(w.t.Context())
@@ -256,6 +258,19 @@ func TestAnUpdateOfTheAppWaitsForTheWindow(t *testing.T) {
 	w.mu.Unlock()
 	send(t, w.changed, struct{}{})
 	if err := <-ended; !errors.Is(err, menubar.ErrReplaced) {
+		t.Error(err)
+	}
+}
+
+func TestAnAppThatWasUninstalledByAnotherProgramLeaves(t *testing.T) {
+	w := newWorld(t)
+	_, ended := w.run()
+	send(t, w.changed, struct{}{})
+	w.mu.Lock()
+	w.gone = true
+	w.mu.Unlock()
+	send(t, w.changed, struct{}{})
+	if err := <-ended; err != nil {
 		t.Error(err)
 	}
 }

@@ -180,7 +180,7 @@ func note(a tray.Agent) string {
 		out = append(out, "Allowed: "+w.String())
 	}
 	if h := a.Held(); h != nil && h.Until != nil {
-		out = append(out, "Paused until "+h.Until.Local().Format("15:04"))
+		out = append(out, "Paused until "+a.Clock(*h.Until).Format("15:04"))
 	}
 	if why := a.Status.Awake.Refused; why != "" {
 		out = append(out, "This machine may fall asleep at work: "+tray.Plain(why))

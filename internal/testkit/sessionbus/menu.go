@@ -101,6 +101,11 @@ func (l Layout) Find(label string) (Layout, bool) {
 	return Layout{}, false
 }
 
+// Open tells the item that the menu is about to be shown.
+func (i Item) Open() error {
+	return i.menu.Call("com.canonical.dbusmenu.AboutToShow", 0, int32(0)).Err
+}
+
 // Click clicks the first item with a label.
 func (i Item) Click(label string) error {
 	m, err := i.Menu()
