@@ -16,6 +16,7 @@ import (
 
 // An account says which project it means, unless it has only one.
 func TestWhichProject(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	login, err := w.Client("").Login(t.Context(), access.LoginRequest{Token: w.ownerToken(), Name: "fresh"})
 	if err != nil {
@@ -37,6 +38,7 @@ func TestWhichProject(t *testing.T) {
 
 // The only project that an account has needs no naming.
 func TestTheOnlyProject(t *testing.T) {
+	t.Parallel()
 	p := kit.Start(t, kit.Options{}) // makes "demo"
 	if ms, err := p.Client(p.Token).Machines(t.Context()); err != nil || len(ms) != 0 {
 		t.Errorf("%v %v", ms, err)
@@ -44,6 +46,7 @@ func TestTheOnlyProject(t *testing.T) {
 }
 
 func TestWhoami(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	for name, want := range map[string]access.Whoami{
 		"account":         {Kind: access.Account, Account: "owner"},
@@ -73,6 +76,7 @@ func TestWhoami(t *testing.T) {
 
 // The builds that the server offers, and the names that it does not.
 func TestAssets(t *testing.T) {
+	t.Parallel()
 	outer := t.TempDir()
 	dir := filepath.Join(outer, "assets")
 	if err := os.Mkdir(dir, 0o700); err != nil {
@@ -104,6 +108,7 @@ func TestAssets(t *testing.T) {
 
 // A metrics key counts its own project's tasks and machines, and nobody else's.
 func TestMetricsAreOfTheKeysProject(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.task()
 	for key, want := range map[string]struct{ tasks, machines float64 }{"metrics": {1, 2}, "their metrics": {0, 0}} {

@@ -9,6 +9,7 @@ import (
 
 // An argument that every agent would refuse is refused before a machine downloads anything for it.
 func TestArgumentsThatNoAgentTakes(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	group := "/api/models/groups/" + w.group.ID
 	release := fleet.NewReleaseRequest{Name: "r", Runtime: fleet.LlamaCpp, License: "x", Files: []fleet.File{w.mineFile()}, Args: []string{"--host=0.0.0.0"}}

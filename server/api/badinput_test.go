@@ -18,6 +18,7 @@ import (
 
 // Each bad input is refused with a code, the field, and words that name the rule; nothing of it stays.
 func TestBadInput(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	file := w.mineFile()
 	group := "/api/models/groups/" + w.group.ID
@@ -157,6 +158,7 @@ func TestBadInput(t *testing.T) {
 
 // Names of files in a release are plain names, whatever system a machine runs.
 func TestFileNamesStayInTheirFolder(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	for _, name := range []string{
 		"../x.gguf", "..", ".", "a/b.gguf", `a\b.gguf`, "/etc/passwd", `C:\x`, "c:x", "-rf", "--help", "a\x00b", "x\n", "", " ", "a/../b", "\xff\xfe", strings.Repeat("n", 121),
@@ -174,6 +176,7 @@ func TestFileNamesStayInTheirFolder(t *testing.T) {
 
 // A name once used keeps its bytes: releases, and the aliases that name them.
 func TestNamesKeepTheirBytes(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	group := "/api/models/groups/" + w.group.ID
 	other := w.Upload(w.mine, kit.TinyModel(t, 7, 1)...)
@@ -216,6 +219,7 @@ func TestNamesKeepTheirBytes(t *testing.T) {
 
 // What is no model, or not the whole of one, never becomes a release.
 func TestAReleaseIsAWholeModel(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	text := filepath.Join(t.TempDir(), "readme.gguf")
 	if err := os.WriteFile(text, []byte("this is no model at all, but long enough to look at\n"), 0o600); err != nil {
@@ -247,6 +251,7 @@ func TestAReleaseIsAWholeModel(t *testing.T) {
 
 // Every route that takes a body has a limit that it names, whether the length was announced or not.
 func TestBodiesHaveALimit(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	for _, r := range api.Routes() {
 		name := r.Method + " " + r.Path
@@ -288,6 +293,7 @@ func TestBodiesHaveALimit(t *testing.T) {
 // Machines and workers of a later version say more than this server knows, and numbers as their language
 // writes them.
 func TestNewerPeersAreUnderstood(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	for _, c := range []struct{ name, as, path, body string }{ // in this order: a claim wants a registration
 		{"heartbeat", "machine", "/api/machine/heartbeat", `{"instance":"first-of-garage","hostId":"host-of-garage","version":"9.9","desiredVersion":1.0,"state":{"kind":"dreaming","mood":"x"},

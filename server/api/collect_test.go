@@ -10,6 +10,7 @@ import (
 
 // A running control plane deletes what a run was asked a day after its end, and keeps the models.
 func TestBodiesOfRunsGoByThemselves(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	blobs := func() int {
 		t.Helper()

@@ -47,6 +47,7 @@ type step struct {
 }
 
 func TestTheTasksContract(t *testing.T) {
+	t.Parallel()
 	files, err := filepath.Glob("../../testdata/contract/tasks/*.json")
 	if err != nil || len(files) < 10 {
 		t.Fatalf("%d scenarios, %v", len(files), err)

@@ -14,6 +14,7 @@ import (
 )
 
 func TestRotationStopsNewEnrollmentsOnly(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	old := w.group.Keys[fleet.RoleClient]
 	if _, err := w.mine.RotateGroupKey(t.Context(), w.group.ID, fleet.RoleClient); err != nil {
@@ -49,6 +50,7 @@ func TestRotationStopsNewEnrollmentsOnly(t *testing.T) {
 
 // The pasted line is whole: server, group, role and key, for the address that was made public.
 func TestTheLineIsWhole(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	g, err := w.mine.RegisterGroup(t.Context(), fleet.NewGroupRequest{Name: "Größe; rm -rf ~ 'x' $(x)"})
 	if err != nil {
@@ -71,6 +73,7 @@ func TestTheLineIsWhole(t *testing.T) {
 }
 
 func TestACopiedStateFolder(t *testing.T) {
+	t.Parallel()
 	report := func(m *kit.Machine, instance, host string) fleet.Heartbeat {
 		hb := m.Report(fleet.State{Kind: fleet.StateReady})
 		hb.Instance, hb.HostID, hb.Host.Hostname = instance, host, host
@@ -131,6 +134,7 @@ func (w *world) conflict(m *kit.Machine, host string) {
 }
 
 func TestMachineStatesInWords(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	state := func(id string) string {
 		t.Helper()
@@ -214,6 +218,7 @@ func TestMachineStatesInWords(t *testing.T) {
 
 // Telemetry that a machine does not know is absent, never 0; a day of it is kept.
 func TestTelemetry(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	m := w.Enroll(w.group, fleet.RoleClient, "meter")
 	got := w.call("GET", "/api/machines/"+m.ID+"?project=mine", w.creds["account"], nil)
@@ -252,6 +257,7 @@ func TestTelemetry(t *testing.T) {
 
 // What a machine can make the server keep is bounded.
 func TestAReportIsBounded(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	long := strings.Repeat("ä", 5000)
 	hb := w.machine.Report(fleet.State{Kind: fleet.StateBlocked, Detail: long})
@@ -293,6 +299,7 @@ func TestAReportIsBounded(t *testing.T) {
 
 // A change of the owner's hours or of the updater's news is hinted at at once; the same again is not.
 func TestHoursAndUpdatesAreHintedAt(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	beat := func(h *fleet.Hours, u *fleet.UpdateReport) {
 		t.Helper()
@@ -334,6 +341,7 @@ func TestHoursAndUpdatesAreHintedAt(t *testing.T) {
 
 // The version of the desired state grows with everything that changes it, and a machine is woken.
 func TestDesiredState(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	ctx := t.Context()
 	events, err := w.machine.Stream(ctx, "/api/workers/events", "")
@@ -403,6 +411,7 @@ func TestDesiredState(t *testing.T) {
 
 // A group's only deployment can be taken down: its channel is removed first.
 func TestRemovingAChannel(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	ctx := t.Context()
 	if _, err := w.mine.SetChannel(ctx, w.group.ID, "stable", fleet.SetChannelRequest{Alias: "tiny"}); err != nil {
@@ -431,6 +440,7 @@ func TestRemovingAChannel(t *testing.T) {
 
 // Two boxes may have one name; then only the id names one. Two enrollments at once are two machines.
 func TestMachinesOfOneName(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	got := make(chan *kit.Machine, 2)
 	for range 2 {

@@ -40,6 +40,7 @@ func (w *world) hardware(credential, id string, change func(*tasks.RegisterReque
 // Which hardware counts: what registered the chat in the pool of the model, was seen lately and does not
 // drain. What is away is refused as such when it was ever known, and costs nothing.
 func TestEligibleHardware(t *testing.T) {
+	t.Parallel()
 	type change func(w *world)
 	for name, c := range map[string]struct {
 		model  string
@@ -98,6 +99,7 @@ func (w *world) forgottenHardware() {
 
 // The policies mean for hardware what they mean for a fleet.
 func TestPoliciesOnHardware(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		policy ai.Policy
 		served bool
@@ -125,6 +127,7 @@ func TestPoliciesOnHardware(t *testing.T) {
 
 // A run on the project's own hardware from admission to its one charge.
 func TestARunOnHardware(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	garage := w.hardware("task-worker", "garage", nil, "qwen3-6-35b-a3b")
 	ctx := t.Context()
@@ -166,6 +169,7 @@ func TestARunOnHardware(t *testing.T) {
 
 // A deployment of the fleet goes before hardware of the same name, and no machine passes for hardware.
 func TestAFleetGoesBeforeHardware(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.hardware("task-worker", "garage", nil, "tiny")
 	run := w.run("hi")
@@ -183,6 +187,7 @@ func TestAFleetGoesBeforeHardware(t *testing.T) {
 
 // A run that may wait says that it waits for hardware.
 func TestARunWaitsForHardware(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	sdk := w.Client(w.creds["sdk"])
 	run, err := sdk.SubmitRun(t.Context(), ai.RunRequest{Model: "qwen3-6-35b-a3b", Prompt: "hi", WaitForMs: time.Hour.Milliseconds()})

@@ -63,6 +63,7 @@ func (h held) end(t *testing.T, what string) (status int, text string) {
 
 // A key ends at once, with what is open under it: event streams, parked claims, and answers of /v1.
 func TestARevokedKeyEndsWhatIsOpen(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	run, task := w.run("hi"), w.task()
 	const chat = `{"model":"tiny","messages":[{"role":"user","content":"hi"}]`
@@ -121,6 +122,7 @@ func (w *world) live() float64 {
 
 // A key that is rolled ends like one that is revoked, but for a worker's, which is moved over first.
 func TestARolledKeyEndsWhatIsOpen(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	ends := w.hold("GET", "/api/events", w.creds["sdk"], "")
 	stays := w.hold("GET", "/api/workers/events?worker=w", w.creds["task-worker"], "")
@@ -142,6 +144,7 @@ func TestARolledKeyEndsWhatIsOpen(t *testing.T) {
 
 // A machine that is revoked loses what it holds open, and no other does.
 func TestARevokedMachineEndsWhatIsOpen(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	other := w.Enroll(w.group, fleet.RoleClient, "other")
 	stays := w.hold("GET", "/api/workers/events", other.Credential, "")

@@ -18,6 +18,7 @@ import (
 // The credential of one machine against everything of another: a neighbour of its own group, a machine
 // of another group, of the other role, of another project.
 func TestAMachineCannotActAsAnother(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.run("hello")
 	held := w.machine.Take()
@@ -107,6 +108,7 @@ func TestAMachineCannotActAsAnother(t *testing.T) {
 
 // What a machine is comes from its credential, whatever it reports.
 func TestIdentityComesFromTheCredential(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	lie := map[string]any{
 		"instance": "first-of-gym", "version": "test", "desiredVersion": 1, "host": map[string]string{"hostname": "gym"}, "hostId": "host-of-gym", "machine": w.machine.ID, "id": w.machine.ID, "group": "other", "role": "client",
@@ -132,6 +134,7 @@ func TestIdentityComesFromTheCredential(t *testing.T) {
 
 // A revoked machine gets no work any more, not even by a claim that it parked before.
 func TestARevokedMachineIsOutAtOnce(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	parked := make(chan error, 1)
 	claim := make(chan tasks.ClaimResponse, 1)

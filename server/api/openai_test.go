@@ -89,6 +89,7 @@ func (a asked) wants(parts ...string) {
 }
 
 func TestAChatInOnePiece(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	waiting := w.ask(`,"logprobs":true,"top_logprobs":1,"tools":[{"type":"function","function":{"name":"f"}}]`)
 	a := w.machine.Begin(w.machine.Take())
@@ -134,6 +135,7 @@ func TestAChatInOnePiece(t *testing.T) {
 }
 
 func TestAChatAsAStream(t *testing.T) {
+	t.Parallel()
 	for _, usage := range []bool{true, false} {
 		w := newWorld(t)
 		waiting := w.ask(map[bool]string{true: `,"stream":true,"stream_options":{"include_usage":true}`, false: `,"stream":true`}[usage])
@@ -163,6 +165,7 @@ func TestAChatAsAStream(t *testing.T) {
 
 // What goes wrong is told in OpenAI's shape, before the answer by its status, in a stream by an event.
 func TestChatsThatGoWrong(t *testing.T) {
+	t.Parallel()
 	context := tasks.Failure{Code: "exceed_context_size_error", Message: "the request has 9000 tokens, the model takes 4096"}
 	fatal := tasks.Failure{Code: "CRASHED", Message: "the model server crashed"}
 	t.Run("in one piece", func(t *testing.T) {
@@ -234,6 +237,7 @@ func TestChatsThatGoWrong(t *testing.T) {
 
 // A caller of /v1 that goes away cancels its run.
 func TestACallerThatGoesAway(t *testing.T) {
+	t.Parallel()
 	for how, more := range map[string]string{"in one piece": "", "in a stream": `,"stream":true`} {
 		t.Run(how, func(t *testing.T) {
 			w := newWorld(t)
@@ -263,6 +267,7 @@ func TestACallerThatGoesAway(t *testing.T) {
 
 // A control plane that goes down ends the answers, says so, and leaves the runs to go on.
 func TestAShutdownLeavesTheRun(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	whole, stream := w.ask(""), w.ask(`,"stream":true`)
 	first, second := w.machine.Begin(w.machine.Take()), w.machine.Begin(w.machine.Take())
@@ -294,6 +299,7 @@ func TestAShutdownLeavesTheRun(t *testing.T) {
 }
 
 func TestOpenAIErrors(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	chat := func(model string) string {
 		return `{"model":"` + model + `","messages":[{"role":"user","content":"hi"}]}`

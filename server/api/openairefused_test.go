@@ -11,6 +11,7 @@ import (
 // A request that the model server itself refuses would be refused again: OpenAI's clients must not take
 // it for an outage and repeat it.
 func TestARefusalByTheModelServerIsTheCallersError(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	waiting := w.ask("")
 	w.machine.Begin(w.machine.Take()).Fail(tasks.Failure{Code: "invalid_request_error", Message: "Unrecognized schema"})

@@ -28,6 +28,7 @@ type content struct{ Schema json.RawMessage }
 // Every route says what it takes, what it answers and how it refuses, the plain ones too; and no
 // description refers to one that is not there.
 func TestEveryRouteIsDescribed(t *testing.T) {
+	t.Parallel()
 	a, _ := bare(t)
 	rec := httptest.NewRecorder()
 	a.ServeHTTP(rec, httptest.NewRequest("GET", "/openapi.json", nil))
@@ -82,6 +83,7 @@ func TestEveryRouteIsDescribed(t *testing.T) {
 
 // What streams, parks and moves bytes is described as it is.
 func TestPlainRoutesAreDescribedAsTheyAre(t *testing.T) {
+	t.Parallel()
 	a, _ := bare(t)
 	rec := httptest.NewRecorder()
 	a.ServeHTTP(rec, httptest.NewRequest("GET", "/openapi.json", nil))

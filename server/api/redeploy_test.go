@@ -9,6 +9,7 @@ import (
 
 // Deploying an alias again changes what is given and nothing else; the same request again restarts nothing.
 func TestRedeploying(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	ctx := t.Context()
 	version := func() int64 {

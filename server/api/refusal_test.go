@@ -122,6 +122,7 @@ func codeOf(r reply) fault.Code {
 
 // Every route × every credential: nobody gets further than the table above says.
 func TestTheRefusalMatrix(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	routes := api.Routes()
 	for _, r := range routes {
@@ -190,6 +191,7 @@ func expected(name, kinds string) (fault.Code, bool) {
 
 // The things of one project do not exist for another: same code, same words as for what is nowhere.
 func TestAnotherProjectsThingsDoNotExist(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	run := w.run("hello")
 	file := w.mineFile()

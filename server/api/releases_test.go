@@ -51,6 +51,7 @@ func aRelease(version string) build.Target {
 
 // Anybody reads what the owner published; programs come in ranges and may be kept for ever.
 func TestReleasesOverHTTP(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	repo := tufrepo.New(t, noon)
 	if got := w.call("GET", tufrepo.Base+"/metadata/timestamp.json", "", nil); got.status != 404 {
@@ -98,6 +99,7 @@ func TestReleasesOverHTTP(t *testing.T) {
 }
 
 func TestARefusedReleaseSaysWhy(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	repo := tufrepo.New(t, noon)
 	repo.Add(aRelease("1.0.0"), []byte("one"))
@@ -122,6 +124,7 @@ func TestARefusedReleaseSaysWhy(t *testing.T) {
 // The install script's manifest and files come from the signed release as soon as there is one, and stay
 // those of the folder of assets for everything else.
 func TestTheInstallScriptGetsTheSignedRelease(t *testing.T) {
+	t.Parallel()
 	assets := t.TempDir()
 	for name, text := range map[string]string{"interlock-linux-amd64": "unsigned", "interlock-linux-arm64": "unsigned", "nightshift-linux.json": `{"schema":1}`} {
 		if err := os.WriteFile(filepath.Join(assets, name), []byte(text), 0o644); err != nil {

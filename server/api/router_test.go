@@ -28,6 +28,7 @@ func bare(t *testing.T) (*API, *bytes.Buffer) {
 
 // A handler that breaks answers like everything else, and its reader learns where the cause stands.
 func TestAHandlerThatPanics(t *testing.T) {
+	t.Parallel()
 	a, log := bare(t)
 	a.mux.HandleFunc("GET /boom", func(http.ResponseWriter, *http.Request) { panic("secret detail") })
 	a.mux.HandleFunc("GET /late", func(w http.ResponseWriter, _ *http.Request) {
@@ -65,6 +66,7 @@ func TestAHandlerThatPanics(t *testing.T) {
 
 // Queries, credentials and bodies stay out of the log.
 func TestWhatIsLogged(t *testing.T) {
+	t.Parallel()
 	a, log := bare(t)
 	req := httptest.NewRequest("POST", "/api/nothing?token=query-secret", strings.NewReader("body-secret"))
 	req.Header.Set("Authorization", "Bearer header-secret")
@@ -75,6 +77,7 @@ func TestWhatIsLogged(t *testing.T) {
 }
 
 func TestWhoCalls(t *testing.T) {
+	t.Parallel()
 	a, _ := bare(t)
 	for _, c := range []struct{ peer, forwarded, want string }{
 		{"203.0.113.9:5", "", "203.0.113.9"},
@@ -101,6 +104,7 @@ func TestWhoCalls(t *testing.T) {
 
 // A path that has other methods says which; one that is not there says that.
 func TestAWrongMethod(t *testing.T) {
+	t.Parallel()
 	a, _ := bare(t)
 	for _, c := range []struct {
 		method, path string
@@ -124,6 +128,7 @@ func TestAWrongMethod(t *testing.T) {
 }
 
 func TestRequestIDs(t *testing.T) {
+	t.Parallel()
 	for id, kept := range map[string]bool{"abc-123": true, "": false, strings.Repeat("x", 65): false, "a b": false, "a\tb": false, "ü": false} {
 		r := httptest.NewRequest("GET", "/", nil)
 		r.Header.Set("X-Request-Id", id)
@@ -134,6 +139,7 @@ func TestRequestIDs(t *testing.T) {
 }
 
 func TestIntegersAsOtherLanguagesWriteThem(t *testing.T) {
+	t.Parallel()
 	type inner struct {
 		N int64 `json:"n"`
 	}

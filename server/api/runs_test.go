@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"interlock.sh/ai"
 	"interlock.sh/client"
 	"interlock.sh/fault"
@@ -18,6 +20,7 @@ import (
 // All policies × what the model names × whether a machine can serve it. A refusal creates and costs
 // nothing.
 func TestPlacement(t *testing.T) {
+	t.Parallel()
 	const none = ai.Policy("")
 	for _, c := range []struct {
 		policy ai.Policy
@@ -88,6 +91,7 @@ func (w *world) nothingHappened() {
 // Which machines count: those that registered the deployment, were seen lately, and may work. A full
 // one counts, its runs wait.
 func TestEligibleMachines(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		change   func(w *world)
 		eligible bool
@@ -157,6 +161,7 @@ func (w *world) drains(returns bool) {
 
 // A model is named by its alias, or by group@channel, also where the group's name has an @ in it.
 func TestNamesOfModels(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	odd := w.NewGroup(w.mine, "team@home / Ü")
 	d := w.Deploy(w.mine, odd, "odd", 5)
@@ -210,9 +215,19 @@ func TestNamesOfModels(t *testing.T) {
 }
 
 func TestARunQueueIsBounded(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
+	sdk := w.Client(w.creds["sdk"])
+	group, ctx := errgroup.WithContext(t.Context())
+	group.SetLimit(16)
 	for range ai.MaxQueued {
-		w.run("one of many")
+		group.Go(func() error {
+			_, err := sdk.SubmitRun(ctx, ai.RunRequest{Model: "tiny", Prompt: "one of many"})
+			return err
+		})
+	}
+	if err := group.Wait(); err != nil {
+		t.Fatal(err)
 	}
 	got := w.call("POST", "/api/ai/runs", w.creds["sdk"], ai.RunRequest{Model: "tiny", Prompt: "one too many"})
 	w.refused("the 1001st", got, fault.QueueFull, "")
@@ -228,6 +243,7 @@ func TestARunQueueIsBounded(t *testing.T) {
 }
 
 func TestARepeatedRequestIsOneRun(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	key := strings.Repeat("k", 193)
 	req := ai.RunRequest{Model: "tiny", Prompt: "once", IdempotencyKey: key}

@@ -71,6 +71,7 @@ func (r *reader) want(words ...string) {
 func size(word string) int { return len(`{"delta":{"content":""}}`) + len(word) + 1 }
 
 func TestARunsStream(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	run := w.run("hi")
 	r := w.watch(run, "")
@@ -113,6 +114,7 @@ func TestARunsStream(t *testing.T) {
 
 // A worker that writes no chunks costs its readers nothing but its own words.
 func TestALineWithoutEnd(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	run := w.run("hi")
 	r := w.watch(run, "")
@@ -132,6 +134,7 @@ func TestALineWithoutEnd(t *testing.T) {
 }
 
 func TestAStreamSaysWhenAnAnswerBeginsAnew(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	run := w.run("hi")
 	r := w.watch(run, "")
@@ -152,6 +155,7 @@ func TestAStreamSaysWhenAnAnswerBeginsAnew(t *testing.T) {
 
 // The client's FollowRun holds through a break of the connection and a restart of the server.
 func TestFollowARunOverARestart(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	run := w.run("hi")
 	held := w.machine.Take()
@@ -180,6 +184,7 @@ func TestFollowARunOverARestart(t *testing.T) {
 
 // An idle stream says that it lives every 25 s.
 func TestStreamsHaveHeartbeats(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	run := w.run("hi")
 	task := w.task()
@@ -241,6 +246,7 @@ func TestStreamsHaveHeartbeats(t *testing.T) {
 
 // A project's hints say what kind of thing changed, and nothing of it.
 func TestProjectHints(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	events, err := w.mine.Stream(t.Context(), "/api/events", "")
 	if err != nil {
@@ -272,6 +278,7 @@ func TestProjectHints(t *testing.T) {
 
 // The chunk that only says who speaks is no event: a reader has nothing to show for it.
 func TestAStreamHasNoEmptyDeltas(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	r := w.watch(w.run("hi"), "")
 	r.want("hello queued")

@@ -19,6 +19,7 @@ import (
 // Whoever sends a body a byte at a time, or not at all, is refused when its time is up, and holds no
 // handler and no connection; on a documented operation as on a plain one.
 func TestABodyThatDoesNotComeIn(t *testing.T) {
+	t.Parallel()
 	a := New(Info{Version: "test", Clock: clock.System, Logger: slog.New(slog.DiscardHandler), BodyTime: 50 * time.Millisecond}, Parts{Meters: NewMeters()})
 	a.mux.Handle("POST /plain", a.guard(anyone, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		var v any
@@ -63,6 +64,7 @@ func (r *reads) SetReadDeadline(at time.Time) error {
 
 // The deadline is the body's alone: what parks or streams after it is not ended by it.
 func TestTheDeadlineEndsWithTheBody(t *testing.T) {
+	t.Parallel()
 	a, _ := bare(t)
 	for _, c := range []struct {
 		rule rule

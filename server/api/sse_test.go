@@ -20,6 +20,7 @@ func (d *deadlines) SetWriteDeadline(at time.Time) error {
 // A reader that takes nothing must not hold a stream for ever; one that reads has its time anew with
 // every event, however long the stream lasts. Nothing of it is left for the connection's next answer.
 func TestEveryWriteOfAStreamIsBounded(t *testing.T) {
+	t.Parallel()
 	w := &deadlines{ResponseRecorder: httptest.NewRecorder()}
 	began := time.Now()
 	s, err := openStream(w)

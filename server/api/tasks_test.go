@@ -72,6 +72,7 @@ func (p *plane) registerWorker(t *testing.T) {
 }
 
 func TestWatchATask(t *testing.T) {
+	t.Parallel()
 	p := newPlane(t)
 	p.registerWorker(t)
 	v := p.submit(t)
@@ -105,6 +106,7 @@ func TestWatchATask(t *testing.T) {
 }
 
 func TestAWorkerIsWokenByItsEvents(t *testing.T) {
+	t.Parallel()
 	p := newPlane(t)
 	p.registerWorker(t)
 	lines := p.events(t, "worker", "/api/workers/events?worker=w1", "")
@@ -115,6 +117,7 @@ func TestAWorkerIsWokenByItsEvents(t *testing.T) {
 
 // A control plane that goes down answers parked claims at once, with nothing, and leases nothing more.
 func TestParkedClaimsEndWhenTheControlPlaneCloses(t *testing.T) {
+	t.Parallel()
 	p := newPlane(t)
 	p.registerWorker(t)
 	before := p.clock.Waiters()

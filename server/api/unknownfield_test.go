@@ -10,6 +10,7 @@ import (
 // Who hands work out is told of a field that does not exist: a mistyped idempotency key would admit the
 // work twice. A worker or agent that is newer than the control plane is not refused for what it adds.
 func TestUnknownFields(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	for _, c := range []struct{ as, path, body, field string }{
 		{"task-producer", "/api/tasks", `{"type":"demo/hello","schemaVersion":1,"idempotency_key":"k"}`, "idempotency_key"},

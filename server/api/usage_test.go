@@ -51,6 +51,7 @@ var broken = tasks.Failure{Code: "CRASHED", Message: "the model server crashed",
 
 // An attempt that was handed back undone counts against nothing, and the run still says which one it is at.
 func TestAnAttemptThatIsHandedBack(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	run := w.run("hi")
 	for n := 1; n <= 4; n++ {
@@ -75,6 +76,7 @@ func TestAnAttemptThatIsHandedBack(t *testing.T) {
 
 // Exactly one usage event a run whose attempts reached a model, whatever became of it; none otherwise.
 func TestOneUsageEventARun(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		play   func(w *world, run ai.Run)
 		state  tasks.State
@@ -230,6 +232,7 @@ func (w *world) cancel(run ai.Run) {
 
 // A run is what the page on self-hosted AI says of it, evidence included.
 func TestTheSnapshotOfARun(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	temperature, seed := 0.5, int64(7)
 	run, err := w.Client(w.creds["sdk"]).SubmitRun(t.Context(), ai.RunRequest{
@@ -269,6 +272,7 @@ func TestTheSnapshotOfARun(t *testing.T) {
 }
 
 func TestPagesOfRunsAndUsage(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	want := map[string]bool{}
 	for range 7 {
@@ -311,6 +315,7 @@ func TestPagesOfRunsAndUsage(t *testing.T) {
 
 // Prompts and answers stand in no journal entry that lists show, and in no other project's usage.
 func TestUsageIsOfTheProject(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.run("hello")
 	w.machine.Begin(w.machine.Take()).Finish(1)

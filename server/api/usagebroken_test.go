@@ -10,6 +10,7 @@ import (
 
 // An attempt that broke off is billed for the tokens it gave, not for the chunks that only say who speaks.
 func TestABrokenAnswerIsBilledByItsTokens(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	run := w.run("hi")
 	a := w.machine.Begin(w.machine.Take())

@@ -70,6 +70,7 @@ func (e *evening) read(id string) ai.Run {
 
 // A run that is submitted by day starts at 22:00, when the owner's hours begin, and says so before.
 func TestARunWaitsForTheOwnersHours(t *testing.T) {
+	t.Parallel()
 	e := newEvening(t)
 	if _, err := e.ask(0, 0); fault.CodeOf(err) != fault.NoEligibleWorker {
 		t.Fatalf("without a wait: %v", err)
@@ -119,6 +120,7 @@ func TestARunWaitsForTheOwnersHours(t *testing.T) {
 
 // No machine came: the run ends with the code of a refusal, and nothing is billed.
 func TestAWaitInVain(t *testing.T) {
+	t.Parallel()
 	e := newEvening(t)
 	run, err := e.ask(2*time.Hour, 0)
 	if err != nil {
@@ -146,6 +148,7 @@ func TestAWaitInVain(t *testing.T) {
 
 // The only machine works, but has no slot free when the wait ends: that is no lack of a machine.
 func TestAWaitThatEndsAtAFullMachine(t *testing.T) {
+	t.Parallel()
 	e := newEvening(t)
 	run, err := e.ask(time.Hour, 20*time.Minute)
 	if err != nil {
@@ -179,6 +182,7 @@ func TestAWaitThatEndsAtAFullMachine(t *testing.T) {
 
 // A run that an owner's hours interrupt goes back, says what it waits for, and streams anew.
 func TestARunThatIsHandedBackStreamsAnew(t *testing.T) {
+	t.Parallel()
 	e := newEvening(t)
 	e.machine.Serve(e.deployment, 2)
 	run, err := e.ask(0, 12*time.Hour)
@@ -213,6 +217,7 @@ func TestARunThatIsHandedBackStreamsAnew(t *testing.T) {
 }
 
 func TestBadWaits(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	for name, body := range map[string]string{
 		"negative": `-1`, "longer than a day": `86400001`, "beyond every number": `9223372036854775807`,
@@ -236,6 +241,7 @@ func TestBadWaits(t *testing.T) {
 
 // A control plane that was away over the end of a wait decides it when it is back.
 func TestAWaitThatEndsWhileTheControlPlaneIsAway(t *testing.T) {
+	t.Parallel()
 	e := newEvening(t)
 	run, err := e.ask(time.Hour, time.Hour)
 	if err != nil {

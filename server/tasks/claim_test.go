@@ -41,6 +41,7 @@ func one(t *testing.T, ch <-chan claimed) tasks.Attempt {
 }
 
 func TestAParkedClaimIsWoken(t *testing.T) {
+	t.Parallel()
 	ctx := context.Background()
 	t.Run("by a submit", func(t *testing.T) {
 		p := newPlane(t)
@@ -110,6 +111,7 @@ func TestAParkedClaimIsWoken(t *testing.T) {
 }
 
 func TestAWakeUpGoesToTheNextWhenItsClaimerLeft(t *testing.T) {
+	t.Parallel()
 	p := newPlane(t)
 	p.register("w1", 1, tasks.Pure)
 	p.register("w2", 1, tasks.Pure)
@@ -145,6 +147,7 @@ func (c leavesWhenLeased) Err() error {
 }
 
 func TestAClaimThatNobodyReceivesIsTakenBack(t *testing.T) {
+	t.Parallel()
 	p := newPlane(t)
 	p.register("w1", 1, tasks.NonIdempotent)
 	v := p.submit(tasks.SubmitRequest{})
@@ -161,6 +164,7 @@ func TestAClaimThatNobodyReceivesIsTakenBack(t *testing.T) {
 }
 
 func TestEveryTaskOfABurstFindsAParkedClaim(t *testing.T) {
+	t.Parallel()
 	p := newPlane(t)
 	const n = 20
 	var chs []<-chan claimed
@@ -189,6 +193,7 @@ func TestEveryTaskOfABurstFindsAParkedClaim(t *testing.T) {
 }
 
 func TestClaimOrder(t *testing.T) {
+	t.Parallel()
 	p := newPlane(t)
 	p.register("w1", 10, tasks.Pure)
 	var want []string
@@ -206,6 +211,7 @@ func TestClaimOrder(t *testing.T) {
 }
 
 func TestAMachineActsOnlyForItself(t *testing.T) {
+	t.Parallel()
 	p := newPlane(t)
 	ctx := context.Background()
 	serve := func(pool string) bool { return pool == "deployment:d1" }
@@ -247,6 +253,7 @@ func TestAMachineActsOnlyForItself(t *testing.T) {
 }
 
 func TestAWorkersEventStreamHintsAtWork(t *testing.T) {
+	t.Parallel()
 	p := newPlane(t)
 	hints, cancel := p.core.SubscribeWorker(project, "w1") // before it registers
 	defer cancel()

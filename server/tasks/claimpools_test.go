@@ -34,6 +34,7 @@ func (p *plane) registerPools(draining bool, pools ...string) {
 }
 
 func TestClaimNarrowsToPools(t *testing.T) {
+	t.Parallel()
 	p := newPlane(t)
 	p.registerPools(false, "a", "b")
 	p.submit(tasks.SubmitRequest{Pool: "a"})
@@ -57,6 +58,7 @@ func TestClaimNarrowsToPools(t *testing.T) {
 }
 
 func TestParkedClaimIsWokenForItsPoolsOnly(t *testing.T) {
+	t.Parallel()
 	p := newPlane(t)
 	p.registerPools(false, "a", "b")
 	got := p.parkClaim(tasks.ClaimRequest{WorkerID: "w1", Max: 1, WaitMs: 25_000, Pools: []string{"b"}})
@@ -68,6 +70,7 @@ func TestParkedClaimIsWokenForItsPoolsOnly(t *testing.T) {
 }
 
 func TestParkedClaimEndsWhenNothingIsLeftToWaitFor(t *testing.T) {
+	t.Parallel()
 	for name, change := range map[string]func(*plane){
 		"draining":  func(p *plane) { p.registerPools(true, "a", "b") },
 		"pool gone": func(p *plane) { p.registerPools(false, "a") },

@@ -16,6 +16,7 @@ import (
 )
 
 func TestLifeOfATask(t *testing.T) {
+	t.Parallel()
 	p := newPlane(t)
 	a := p.one(tasks.Pure, tasks.SubmitRequest{Input: json.RawMessage(`{ "name": "Ada" }`), Correlations: map[string]string{"order": "7"}})
 	if string(a.Input) != `{"name":"Ada"}` || a.Number != 1 || a.Correlations["order"] != "7" || a.LeaseMs != 30000 {
@@ -44,6 +45,7 @@ func TestLifeOfATask(t *testing.T) {
 
 // The refusal must leave the newer attempt as it is, and the newer attempt must be able to end the task.
 func TestStaleAttemptNeverOverwrites(t *testing.T) {
+	t.Parallel()
 	p := newPlane(t)
 	old := p.one(tasks.Idempotent, tasks.SubmitRequest{})
 	p.advance(31 * time.Second)
@@ -73,6 +75,7 @@ func TestStaleAttemptNeverOverwrites(t *testing.T) {
 }
 
 func TestARepeatOfTheReportThatEndedTheTaskGetsItsAnswer(t *testing.T) {
+	t.Parallel()
 	p := newPlane(t)
 	a := p.one(tasks.Pure, tasks.SubmitRequest{})
 	for range 2 {
@@ -92,6 +95,7 @@ func TestARepeatOfTheReportThatEndedTheTaskGetsItsAnswer(t *testing.T) {
 }
 
 func TestIdempotencyKey(t *testing.T) {
+	t.Parallel()
 	p := newPlane(t)
 	req := tasks.SubmitRequest{Type: "demo/hello", SchemaVersion: 1, Input: json.RawMessage(`{"a":1,"b":2}`), IdempotencyKey: "k"}
 	first := p.submit(req)
@@ -119,6 +123,7 @@ func TestIdempotencyKey(t *testing.T) {
 }
 
 func TestWhatFollowsAFailure(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		safety    tasks.EffectSafety
 		retryable bool
@@ -146,6 +151,7 @@ func TestWhatFollowsAFailure(t *testing.T) {
 }
 
 func TestAttemptsRunOut(t *testing.T) {
+	t.Parallel()
 	p := newPlane(t)
 	a := p.one(tasks.Pure, tasks.SubmitRequest{MaxAttempts: 2})
 	p.fail(a, tasks.Failure{Code: "X", Retryable: true}, false)
@@ -160,6 +166,7 @@ func TestAttemptsRunOut(t *testing.T) {
 }
 
 func TestCancel(t *testing.T) {
+	t.Parallel()
 	p := newPlane(t)
 	ctx := context.Background()
 	cancel := func(id string) tasks.View {
@@ -202,6 +209,7 @@ func TestCancel(t *testing.T) {
 }
 
 func TestDelaysAndDeadlines(t *testing.T) {
+	t.Parallel()
 	p := newPlane(t)
 	delayed := p.submit(tasks.SubmitRequest{DelayMs: 5000})
 	waiting := p.submit(tasks.SubmitRequest{ExpiresInMs: 7000, Pool: "nobody"})
@@ -229,6 +237,7 @@ func TestDelaysAndDeadlines(t *testing.T) {
 
 // A restart gives every live lease its full length before any is ended.
 func TestLeasesSurviveARestart(t *testing.T) {
+	t.Parallel()
 	p := newPlane(t)
 	a := p.one(tasks.NonIdempotent, tasks.SubmitRequest{})
 	p.clock.Advance(time.Hour) // the control plane was away
@@ -243,6 +252,7 @@ func TestLeasesSurviveARestart(t *testing.T) {
 }
 
 func TestResultTooLargeFailsForGood(t *testing.T) {
+	t.Parallel()
 	p := newPlane(t)
 	a := p.one(tasks.Pure, tasks.SubmitRequest{})
 	big := `"` + strings.Repeat("x", tasks.MaxInline) + `"`
@@ -255,6 +265,7 @@ func TestResultTooLargeFailsForGood(t *testing.T) {
 }
 
 func TestABatchAnswersEachItem(t *testing.T) {
+	t.Parallel()
 	p := newPlane(t)
 	p.register("w1", 3, tasks.Pure)
 	for range 3 {
@@ -278,6 +289,7 @@ func TestABatchAnswersEachItem(t *testing.T) {
 }
 
 func TestTheEndHookIsInTheSameCommit(t *testing.T) {
+	t.Parallel()
 	refuse := errors.New("no")
 	var fails bool
 	var ended []servertasks.AttemptInfo
@@ -307,6 +319,7 @@ func TestTheEndHookIsInTheSameCommit(t *testing.T) {
 }
 
 func TestSubmitInACallersTransaction(t *testing.T) {
+	t.Parallel()
 	p := newPlane(t)
 	undone := errors.New("undone")
 	var a servertasks.Admission
@@ -334,6 +347,7 @@ func TestSubmitInACallersTransaction(t *testing.T) {
 }
 
 func TestListPages(t *testing.T) {
+	t.Parallel()
 	p := newPlane(t)
 	var ids []string
 	for range 5 {
@@ -361,6 +375,7 @@ func TestListPages(t *testing.T) {
 }
 
 func TestAnswersStayOfASizeThatClientsTake(t *testing.T) {
+	t.Parallel()
 	p := newPlane(t)
 	p.register("w1", 100, tasks.Pure)
 	big := json.RawMessage(`"` + strings.Repeat("x", tasks.MaxInline-2) + `"`)
@@ -407,6 +422,7 @@ func TestAnswersStayOfASizeThatClientsTake(t *testing.T) {
 }
 
 func TestLogsAreBounded(t *testing.T) {
+	t.Parallel()
 	p := newPlane(t)
 	a := p.one(tasks.Pure, tasks.SubmitRequest{})
 	line := tasks.LogLine{Line: strings.Repeat("é", tasks.MaxLogLine)}

@@ -10,6 +10,7 @@ import (
 
 // The statements that run all the time must go through their index; the claim must need nothing else.
 func TestQueryPlans(t *testing.T) {
+	t.Parallel()
 	db, err := store.Open(context.Background(), store.Options{Dir: t.TempDir()})
 	if err != nil {
 		t.Fatal(err)

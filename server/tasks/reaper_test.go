@@ -12,6 +12,7 @@ import (
 )
 
 func TestRunLooksWhenSomethingFallsDue(t *testing.T) {
+	t.Parallel()
 	p := newPlane(t)
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
@@ -32,6 +33,7 @@ func TestRunLooksWhenSomethingFallsDue(t *testing.T) {
 
 // One task that cannot be ended must not keep the reaper from the others.
 func TestATaskThatCannotEndLeavesTheOthersAlone(t *testing.T) {
+	t.Parallel()
 	stuck := ""
 	p := newPlane(t, func(_ *store.Tx, v tasks.View, _ servertasks.AttemptInfo) error {
 		if v.ID == stuck {

@@ -26,6 +26,7 @@ func (p *plane) submitWaiting(key string, wait time.Duration) (v tasks.View, err
 
 // The deadline of a task that may wait begins with its first claim, at the latest when the wait ends.
 func TestADeadlineBeginsWithTheFirstClaimOfAWait(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct{ claimed, deadline time.Duration }{
 		"at once":                  {0, 10 * time.Minute},
 		"after half the wait":      {30 * time.Minute, 40 * time.Minute},
@@ -67,6 +68,7 @@ func TestADeadlineBeginsWithTheFirstClaimOfAWait(t *testing.T) {
 }
 
 func TestTheEndOfAWait(t *testing.T) {
+	t.Parallel()
 	nobody := tasks.Failure{Code: "NOBODY", Message: "nobody came"}
 	for name, c := range map[string]struct {
 		prepare func(p *plane, v tasks.View)
@@ -123,6 +125,7 @@ func TestTheEndOfAWait(t *testing.T) {
 }
 
 func TestAWaitIsPartOfTheRequest(t *testing.T) {
+	t.Parallel()
 	p := newPlane(t)
 	first, err := p.submitWaiting("k", time.Hour)
 	if err != nil {

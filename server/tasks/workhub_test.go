@@ -12,6 +12,7 @@ func woken(w *waiter) bool {
 }
 
 func TestOneTaskWakesOneClaimTheLongestWaitingFirst(t *testing.T) {
+	t.Parallel()
 	h := newWorkHub()
 	a, b := workKey{"p", "a", 1, "default"}, workKey{"p", "b", 1, "default"}
 	first, second, third := h.park([]workKey{a, b}), h.park([]workKey{a}), h.park([]workKey{b})
@@ -40,6 +41,7 @@ func TestOneTaskWakesOneClaimTheLongestWaitingFirst(t *testing.T) {
 }
 
 func TestStreamsAreHintedInTurnAndOnlyWhenNobodyIsParked(t *testing.T) {
+	t.Parallel()
 	h := newWorkHub()
 	k := workKey{"p", "a", 1, "default"}
 	chs := map[string]chan struct{}{"w1": make(chan struct{}, 1), "w2": make(chan struct{}, 1)}
