@@ -46,7 +46,7 @@ func atRest(ctx context.Context, e enrollment.Enrollment, version string, free f
 	if envErr != nil {
 		return checks // the settings and the credential for the rest stand in that file
 	}
-	checks = append(checks, checkSettings(env))
+	checks = append(checks, checkSettings(env)...)
 	if e.Role == fleet.RoleClient && e.Runtime == fleet.LlamaCpp {
 		checks = append(checks, checkServer(ctx, env))
 	}

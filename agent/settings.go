@@ -59,10 +59,12 @@ const maxLeaveGrace = time.Hour
 // inUnits is a length of time as people write it in the file.
 func inUnits(d time.Duration) string { return fmt.Sprintf("%.0fs", d.Seconds()) }
 
-func checkSettings(env enrollment.Env) localapi.Check {
-	const name = "settings"
-	if _, problem := leaveGrace(env); problem != "" {
-		return warning(name, problem, "write it as in "+enrollment.EnvLeaveGrace+"=120s, then: interlock agent stop and start, or service restart")
+// checkSettings are the lines about settings that do not hold.
+func checkSettings(env enrollment.Env) []localapi.Check {
+	_, problem := leaveGrace(env)
+	if problem == "" {
+		return nil
 	}
-	return verdict(name, nil, "worker.env can be read")
+	return []localapi.Check{warning("settings", problem,
+		"write it as in "+enrollment.EnvLeaveGrace+"=120s; then interlock agent service restart, or interlock agent stop and start")}
 }

@@ -22,7 +22,7 @@ func TestTheGraceIsTheOwnersSetting(t *testing.T) {
 		if got != want || refused != strings.Contains(problem, `INTERLOCK_LEAVE_GRACE in worker.env is "`+set+`"`) {
 			t.Errorf("%q is %v: %q", set, got, problem)
 		}
-		if c := checkSettings(env); !c.OK || c.Warn != refused || refused != (c.Fix != "") {
+		if c := checkSettings(env); refused != (len(c) == 1 && c[0].OK && c[0].Warn && c[0].Fix != "") {
 			t.Errorf("%q in doctor: %+v", set, c)
 		}
 	}

@@ -203,8 +203,8 @@ func (a *app) agentStartCmd() *cobra.Command {
 		if err != nil {
 			return fmt.Errorf("find this program: %w", err)
 		}
-		// Through the link, so that the process list shows what is current.
-		if link := filepath.Join(string(e.Home), "app", "current", "interlock"); sameFile(link, program) {
+		// Through the link of its app folder, so that the process list shows what is current.
+		if link := agent.CurrentProgram(program); sameFile(link, program) {
 			program = link
 		}
 		st, err := agent.StartDetached(cmd.Context(), e, agent.Launch{

@@ -37,7 +37,7 @@ func (a *app) agentDoctorCmd() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		d := thisDoctor(e, a.clock.Now())
+		d := thisDoctor(cmd.Context(), e, a.clock.Now())
 		d.running = func(ctx context.Context) ([]localapi.Check, error) { return door.Doctor(ctx, *deep) }
 		return a.showChecks(d.checks(cmd.Context()), *asJSON)
 	}
@@ -55,11 +55,18 @@ type doctor struct {
 	now     time.Time
 }
 
+// placeWithin bounds what a control plane may take to tell which app folder is for it.
+const placeWithin = 10 * time.Second
+
 // thisDoctor is the doctor of an enrollment of this machine.
-func thisDoctor(e enrollment.Enrollment, now time.Time) doctor {
+func thisDoctor(ctx context.Context, e enrollment.Enrollment, now time.Time) doctor {
 	app := filepath.Join(string(e.Home), "app")
-	if p, err := findPlace(e.Home); err == nil {
-		app = filepath.Join(string(e.Home), p.app)
+	ctx, cancel := context.WithTimeout(ctx, placeWithin)
+	defer cancel()
+	if p, err := findPlace(ctx, e); err == nil {
+		if _, err := os.Lstat(filepath.Join(string(e.Home), p.app, "current")); err == nil {
+			app = filepath.Join(string(e.Home), p.app)
+		}
 	}
 	return doctor{
 		resting: func(ctx context.Context) []localapi.Check { return agent.Doctor(ctx, e, Version) },

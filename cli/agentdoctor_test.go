@@ -90,7 +90,7 @@ func newPatient(t *testing.T, before func(*patient)) *patient {
 	}
 	p.e = res.Enrollment
 	now := time.Now()
-	p.doctor = thisDoctor(p.e, now)
+	p.doctor = thisDoctor(t.Context(), p.e, now)
 	p.report = func() *fleet.UpdateReport {
 		return &fleet.UpdateReport{State: "current", Version: "1.0.0", At: now.Add(-20 * time.Minute)}
 	}
@@ -402,7 +402,7 @@ func must(t testing.TB, err error) {
 // program that was never installed.
 func TestDoctorOfAProgramOutsideTheAgentsFolder(t *testing.T) {
 	home := enrollment.Home(t.TempDir())
-	d := thisDoctor(enrollment.Enrollment{Home: home, Group: "g", Role: fleet.RoleClient}, time.Now())
+	d := thisDoctor(t.Context(), enrollment.Enrollment{Home: home, Group: "g", Role: fleet.RoleClient}, time.Now())
 	checks := d.checkProgram()
 	if !checks[0].OK || !strings.Contains(checks[0].Detail, "outside the agent's folder") || !checks[1].OK {
 		t.Errorf("%+v", checks)

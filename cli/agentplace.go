@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -11,6 +12,7 @@ import (
 
 	"interlock.sh/agent/enrollment"
 	"interlock.sh/internal/atomicfile"
+	"interlock.sh/updater"
 )
 
 // place is where a service finds its program.
@@ -29,9 +31,11 @@ func (p place) prepare() error {
 	return nil
 }
 
-// findPlace is the app folder that this program stands in. A program from elsewhere, such as a package's,
-// is copied into the common one: updates need a folder that the user may write to.
-func findPlace(home enrollment.Home) (place, error) {
+// findPlace is the app folder that an enrollment belongs to by the root of trust of its control plane; when
+// that cannot be told, the one that this program stands in. A program from elsewhere, such as a package's, is
+// copied: updates need a folder that the user may write to.
+func findPlace(ctx context.Context, e enrollment.Enrollment) (place, error) {
+	home := e.Home
 	program, err := os.Executable()
 	if err == nil {
 		program, err = filepath.EvalSymlinks(program)
@@ -49,8 +53,33 @@ func findPlace(home enrollment.Home) (place, error) {
 			p.app = name
 		}
 	}
+	if app := belongsTo(ctx, e); app != "" {
+		p.app = filepath.Base(app)
+	}
 	p.need(filepath.Join(string(home), p.app), program)
 	return p, nil
+}
+
+// belongsTo is the app folder for an enrollment; "" when its control plane is away and was not asked before.
+func belongsTo(ctx context.Context, e enrollment.Enrollment) string {
+	o, err := mirror(e.Origin, e.Pin, e.InsecureHTTP)
+	if err != nil {
+		return ""
+	}
+	defer o.Client.Close()
+	if app, err := updater.Folder(ctx, string(e.Home), o); err == nil {
+		return app
+	}
+	own, err := filepath.Glob(filepath.Join(string(e.Home), "app-*"))
+	if err != nil {
+		return ""
+	}
+	for _, app := range own {
+		if is, err := updater.Belongs(ctx, string(e.Home), app, o); err == nil && is {
+			return app
+		}
+	}
+	return ""
 }
 
 // need adds what makes an app folder one that a service can run from: the program of this version, the link

@@ -44,7 +44,7 @@ func (a *app) installService(ctx context.Context, e enrollment.Enrollment, dry b
 	if err != nil {
 		return err
 	}
-	place, err := findPlace(e.Home)
+	place, err := findPlace(ctx, e)
 	if err != nil {
 		return err
 	}
