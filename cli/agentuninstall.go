@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strconv"
 
 	"github.com/spf13/cobra"
 
@@ -49,7 +48,7 @@ func (a *app) agentUninstallCmd() *cobra.Command {
 
 // thisMachine is where this user's agent has its things.
 func thisMachine(home enrollment.Home) uninstall.Machine {
-	m := uninstall.Machine{Home: string(home), Sockets: filepath.Join("/tmp", "nightshift-"+strconv.Itoa(os.Getuid()))}
+	m := uninstall.Machine{Home: string(home), Sockets: socketsOutside(home)}
 	if user, err := os.UserHomeDir(); err == nil {
 		config := os.Getenv("XDG_CONFIG_HOME")
 		if !filepath.IsAbs(config) {
@@ -62,6 +61,24 @@ func thisMachine(home enrollment.Home) uninstall.Machine {
 		}
 	}
 	return m
+}
+
+// socketsOutside are the sockets of this home, and their locks, that its path was too long for. Another home of
+// the same user may have its own in the same folder.
+func socketsOutside(home enrollment.Home) []string {
+	var out []string
+	add := func(group string, role fleet.Role) {
+		if path, outside := home.SocketPath(group, role); outside {
+			out = append(out, path, path+".lock")
+		}
+	}
+	add(enrollment.BarSocket())
+	groups, _ := os.ReadDir(filepath.Join(string(home), "groups")) // where none can be read, none has a socket
+	for _, g := range groups {
+		add(g.Name(), fleet.RoleClient)
+		add(g.Name(), fleet.RoleTrainer)
+	}
+	return out
 }
 
 // removal is one uninstall.

@@ -67,10 +67,19 @@ func (h Home) Ledger() string { return filepath.Join(string(h), "ledger.json") }
 // Socket is the local API of a role's agent. The name is short and hashed, since a socket's path may have
 // 104 bytes only; a home that is too deep gets a private folder in /tmp.
 func (h Home) Socket(group string, role fleet.Role) (string, error) {
-	sum := sha256.Sum256([]byte(string(h) + "\x00" + group + "\x00" + string(role)))
-	path, _ := ownersocket.Path(filepath.Join(string(h), "run"), hex.EncodeToString(sum[:6]), "nightshift")
+	path, _ := h.SocketPath(group, role)
 	return path, privateDir(filepath.Dir(path))
 }
+
+// SocketPath is where Socket is, with nothing made; outside says that this is not in the home.
+func (h Home) SocketPath(group string, role fleet.Role) (path string, outside bool) {
+	sum := sha256.Sum256([]byte(string(h) + "\x00" + group + "\x00" + string(role)))
+	return ownersocket.Path(filepath.Join(string(h), "run"), hex.EncodeToString(sum[:6]), "nightshift")
+}
+
+// BarSocket is where the menu-bar app of this home listens, by the group and role that Socket takes: a
+// modelId has a dash, so no agent has the same.
+func BarSocket() (group string, role fleet.Role) { return "nightshift", "bar" }
 
 // privateDir makes a folder for this user alone, and refuses one that is not.
 func privateDir(dir string) error {

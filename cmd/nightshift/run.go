@@ -15,7 +15,6 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"interlock.sh/agent/enrollment"
-	"interlock.sh/fleet"
 	"interlock.sh/internal/clock"
 	"interlock.sh/tray"
 	"interlock.sh/tray/agents"
@@ -126,7 +125,7 @@ func (p *program) showBar(ctx context.Context, d desktop.Desktop, page string) e
 	if err := errors.Join(d.Session(), d.Bar()); err != nil {
 		return err
 	}
-	socket, err := p.home.Socket("nightshift", fleet.Role("bar")) // no group: a modelId has a dash
+	socket, err := p.home.Socket(enrollment.BarSocket())
 	if err != nil {
 		return err
 	}

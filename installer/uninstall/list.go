@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/dustin/go-humanize"
@@ -24,12 +25,13 @@ type List struct {
 	Stays []Item `json:"stays"`
 
 	home string
+	dirs []string // that go once they are empty
 }
 
 // Machine is where things of an agent are.
 type Machine struct {
 	Home    string   // the agent's folder
-	Sockets string   // folder of sockets outside of it, when the home's path is too long
+	Sockets []string // outside of it, when the home's path is too long; other homes may have theirs beside
 	Desktop []string // the menu-bar app's files on the desktop: what starts it at login, the app itself
 }
 
@@ -63,8 +65,13 @@ func (m Machine) All() (List, error) {
 			l.Stays = append(l.Stays, Item{path, "not the agent's"})
 		}
 	}
-	if m.Sockets != "" && there(m.Sockets) {
-		l.Goes = append(l.Goes, Item{m.Sockets, "sockets"})
+	for _, path := range m.Sockets {
+		if there(path) {
+			l.Goes = append(l.Goes, Item{path, "socket"})
+		}
+		if dir := filepath.Dir(path); !slices.Contains(l.dirs, dir) {
+			l.dirs = append(l.dirs, dir)
+		}
 	}
 	for _, path := range m.Desktop {
 		if there(path) {

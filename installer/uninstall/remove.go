@@ -15,7 +15,7 @@ type Left struct {
 }
 
 // Remove takes away what the list names and says what is left of it. What is gone already is no failure.
-// The home folder goes too once it is empty.
+// The home folder, and that of sockets outside of it, go too once they are empty.
 func (l List) Remove() []Left {
 	var left []Left
 	for _, item := range l.Goes {
@@ -23,7 +23,9 @@ func (l List) Remove() []Left {
 			left = append(left, Left{item, reason(err)})
 		}
 	}
-	_ = os.Remove(l.home) // holds something else still, or is gone
+	for _, dir := range append(l.dirs, l.home) {
+		_ = os.Remove(dir) // holds something else still, or is gone
+	}
 	return left
 }
 

@@ -33,7 +33,7 @@ func machine(t *testing.T, names ...string) (root string, m Machine) {
 		}
 	}
 	home := filepath.Join(root, ".nightshift")
-	return root, Machine{Home: home, Sockets: filepath.Join(root, "tmp/nightshift-1000"), Desktop: []string{
+	return root, Machine{Home: home, Sockets: []string{filepath.Join(root, "tmp/nightshift-1000/0a1b2c"), filepath.Join(root, "tmp/nightshift-1000/gone")}, Desktop: []string{
 		filepath.Join(root, ".config/autostart/sh.interlock.nightshift.desktop"), filepath.Join(root, "Applications/Nightshift.app"),
 	}}
 }
