@@ -15,4 +15,13 @@
 // from a user to root. Whatever fails is undone before the step ends.
 //
 //	Request ──check──▶ units ──render──▶ files ──compare──▶ Plan ──apply──▶ manager
+//
+// # Logs
+//
+// A program keeps its own log in bounds; launchd, which has no journal, gets that one alone. In the journal
+// a unit may write 1000 lines in 30 s (LogRateLimitBurst). A bound in bytes for one unit is not there:
+// systemd has it for a log namespace only. That would be a second journald process, started for us on every
+// machine, with a configuration file of ours in /etc/systemd; and its lines would be missing wherever people
+// and monitoring look, since journalctl -u and the machine's log shipping read the common journal. How large
+// that one grows is the machine's to say: SystemMaxUse= in journald.conf, 4 GB at most unless it says so.
 package service
