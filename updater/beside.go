@@ -31,10 +31,10 @@ func (f folder) beside(version, program string) []string {
 }
 
 // companions bring what stands beside current into a new version's folder, each at its own newest version.
-func (u *Updater) companions(ctx context.Context, o *offer, dir string) error {
+func (u *Updater) companions(ctx context.Context, st *state, o *offer, dir string) error {
 	for _, name := range u.folder.beside(u.folder.target(linkCurrent), u.Program) {
 		now, to := u.folder.program(u.folder.target(linkCurrent), name), filepath.Join(dir, name)
-		if t, ok := u.newer(o, name, now); ok {
+		if t, ok := u.newer(o, st, name, now); ok {
 			_, err := u.download(ctx, o, t, to)
 			if err == nil {
 				if err = u.tryInstead(ctx, name, now, to); err == nil {
@@ -42,7 +42,9 @@ func (u *Updater) companions(ctx context.Context, o *offer, dir string) error {
 				}
 				err = errors.Join(err, os.Remove(to))
 			}
-			u.log.WarnContext(ctx, "a program beside stays as it is", "program", name, "error", err)
+			if err := u.stays(ctx, st, t, err); err != nil {
+				return err
+			}
 		}
 		if err := carry(now, to); err != nil {
 			return err
@@ -53,21 +55,51 @@ func (u *Updater) companions(ctx context.Context, o *offer, dir string) error {
 
 // refreshBeside brings the programs beside the current one to their newest versions. Nothing restarts them;
 // Nightshift sees by itself that its file is another one.
-func (u *Updater) refreshBeside(ctx context.Context, o *offer) {
+func (u *Updater) refreshBeside(ctx context.Context, st *state, o *offer) error {
 	current := u.folder.target(linkCurrent)
 	for _, name := range u.folder.beside(current, u.Program) {
 		now := u.folder.program(current, name)
-		t, ok := u.newer(o, name, now)
+		t, ok := u.newer(o, st, name, now)
 		if !ok {
 			continue
 		}
 		if err := u.replace(ctx, o, t, now, string(u.folder)); err != nil {
-			u.log.WarnContext(ctx, "a program beside stays as it is", "program", name, "error", err)
+			if err := u.stays(ctx, st, t, err); err != nil {
+				return err
+			}
 			continue
 		}
 		u.log.InfoContext(ctx, "a program beside is new", "program", name, "version", t.Version)
 	}
-	u.refreshBundle(ctx, o)
+	return u.refreshBundle(ctx, st, o)
+}
+
+// unfitError is what speaks against a program itself, and not against the way to it.
+type unfitError struct{ error }
+
+func (e unfitError) Unwrap() error { return e.error }
+
+// stays says why a program beside stays as it is. A version that is unfit is not asked for again, and its
+// bytes are not fetched three times an hour.
+func (u *Updater) stays(ctx context.Context, st *state, t build.Target, cause error) error {
+	u.log.WarnContext(ctx, "a program beside stays as it is", "program", t.Program, "version", t.Version, "error", cause)
+	var unfit unfitError
+	if !errors.As(cause, &unfit) || ctx.Err() != nil {
+		return nil
+	}
+	if st.Unfit == nil {
+		st.Unfit = map[string]string{}
+	}
+	st.Unfit[t.Program] = t.Version
+	return u.folder.save(st)
+}
+
+// kept is the version of a program beside that is not taken, as build.Pick wants it.
+func (st *state) kept(program string) map[string]string {
+	if v := st.Unfit[program]; v != "" {
+		return map[string]string{v: "it does not start here"}
+	}
+	return nil
 }
 
 // moveAlong makes what stands beside one version stand beside another one that is to be current: where it is
@@ -103,9 +135,9 @@ func (f folder) moveAlong(from, to, program string, instead bool) error {
 }
 
 // newer is the target that a program beside should be.
-func (u *Updater) newer(o *offer, name, path string) (build.Target, bool) {
+func (u *Updater) newer(o *offer, st *state, name, path string) (build.Target, bool) {
 	current := u.known(o, name, path)
-	t, _, ok := build.Pick(o.best.targets(), build.Want{Program: name, OS: u.OS, Arch: u.Arch, Current: current, Machine: u.Machine})
+	t, _, ok := build.Pick(o.best.targets(), build.Want{Program: name, OS: u.OS, Arch: u.Arch, Current: current, Machine: u.Machine, Quarantined: st.kept(name)})
 	return t, ok && t.Version != current
 }
 

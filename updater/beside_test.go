@@ -58,10 +58,17 @@ func TestNightshiftIsNeverLost(t *testing.T) {
 		r := newRig(t)
 		r.put("1.0.0", build.Nightshift, "night old")
 		r.put("1.0.0", build.TUI, "tui")
-		r.night("2.0.0", "night 2.0.0")
 		r.release("1.1.0", "dead")
-		r.want(r.run(), Reverted, "1.0.0")
-		r.holds(build.Nightshift, "night 2.0.0")
+		u := r.updater()
+		u.reached = func(step string) {
+			if step == "watching" { // the install line brings one meanwhile
+				r.put("1.1.0", build.Nightshift, "night new")
+			}
+		}
+		n, err := u.Run(t.Context())
+		must(t, err)
+		r.want(n, Reverted, "1.0.0")
+		r.holds(build.Nightshift, "night new")
 		r.holds(build.TUI, "tui")
 	})
 	t.Run("rolled back", func(t *testing.T) {
@@ -121,9 +128,30 @@ func TestANightshiftThatDoesNotStartTakesNoPlace(t *testing.T) {
 				r.night("2.0.0", "night broken")
 				r.want(r.run(), Current, current)
 				r.holds(build.Nightshift, want)
+				fetched := r.fetched("nightshift/2.0.0/")
+				r.run()
+				if again := r.fetched("nightshift/2.0.0/"); fetched != 1 || again != 0 {
+					t.Errorf("its bytes were fetched %d times, and %d times in the next pass", fetched, again)
+				}
+				if want != old { // it was taken
+					return
+				}
+				r.night("2.1.0", "night good")
+				r.want(r.run(), Current, current)
+				r.holds(build.Nightshift, "night good")
 			})
 		}
 	}
+}
+
+// fetched counts the requests for files below a place since the last time.
+func (r *rig) fetched(below string) (n int) {
+	for _, p := range r.repo.Requests() {
+		if strings.Contains(p, below) {
+			n++
+		}
+	}
+	return n
 }
 
 // entry is one file of an archive.
@@ -234,6 +262,11 @@ func TestAnArchiveThatIsNoAppIsNotTaken(t *testing.T) {
 			r.forMac("1.1.0", files...)
 			r.want(r.run(), Current, "1.0.0")
 			r.wantApp(apps, "app 1.0.0")
+			first := r.fetched("nightshift/1.1.0/")
+			r.run()
+			if again := r.fetched("nightshift/1.1.0/"); first != 1 || again != 0 {
+				t.Errorf("its bytes were fetched %d times, and %d times in the next pass", first, again)
+			}
 			if _, err := os.Lstat(filepath.Join(filepath.Dir(apps), "escaped")); err == nil {
 				t.Error("it wrote outside")
 			}

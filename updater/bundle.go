@@ -6,10 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path"
 	"path/filepath"
 	"strings"
+	"syscall"
 
 	"howett.net/plist"
 
@@ -33,67 +35,68 @@ const (
 
 // refreshBundle brings the bundle to its newest version, by one exchange of folders. The app sees by itself
 // that its file is another one.
-func (u *Updater) refreshBundle(ctx context.Context, o *offer) {
+func (u *Updater) refreshBundle(ctx context.Context, st *state, o *offer) error {
 	b := u.Bundle
 	if b == nil {
-		return
+		return nil
 	}
-	if st, err := os.Lstat(b.Path); err != nil || !st.IsDir() {
-		return
+	if at, err := os.Lstat(b.Path); err != nil || !at.IsDir() {
+		return nil //nolint:nilerr // its owner has none
 	}
-	version, err := u.newBundle(ctx, o, *b)
-	switch {
-	case err != nil:
-		u.log.WarnContext(ctx, "an app stays as it is", "path", b.Path, "error", err)
-	case version != "":
-		u.log.InfoContext(ctx, "an app is new", "path", b.Path, "version", version)
-	}
-}
-
-// newBundle says which version the bundle has now, when that is new.
-func (u *Updater) newBundle(ctx context.Context, o *offer, b Bundle) (version string, err error) {
-	current, err := bundleVersion(b.Path) // one that cannot be told is replaced
-	if err != nil {
+	current, err := bundleVersion(b.Path)
+	if err != nil { // one that cannot be told is replaced
 		current = ""
 	}
-	t, _, ok := build.Pick(o.best.targets(), build.Want{Program: b.Program, OS: "darwin", Arch: build.Universal, Current: current, Machine: u.Machine})
+	t, _, ok := build.Pick(o.best.targets(), build.Want{Program: b.Program, OS: "darwin", Arch: build.Universal, Current: current, Machine: u.Machine, Quarantined: st.kept(b.Program)})
 	if !ok || t.Version == current {
-		return "", nil
+		return nil
 	}
+	if err := u.newBundle(ctx, o, *b, t); err != nil {
+		return u.stays(ctx, st, t, err)
+	}
+	u.log.InfoContext(ctx, "an app is new", "path", b.Path, "version", t.Version)
+	return nil
+}
+
+// newBundle puts a version in the place of the bundle.
+func (u *Updater) newBundle(ctx context.Context, o *offer, b Bundle, t build.Target) error {
 	left, err := filepath.Glob(filepath.Join(filepath.Dir(b.Path), bundleStaging+"*"))
 	if err != nil {
-		return "", fmt.Errorf("look for what an interrupted update left: %w", err)
+		return fmt.Errorf("look for what an interrupted update left: %w", err)
 	}
 	for _, dir := range left {
 		if err := os.RemoveAll(dir); err != nil {
-			return "", fmt.Errorf("clear what an interrupted update left: %w", err)
+			return fmt.Errorf("clear what an interrupted update left: %w", err)
 		}
 	}
 	dir, err := os.MkdirTemp(filepath.Dir(b.Path), bundleStaging)
 	if err != nil {
-		return "", cannotWrite(b.Path, err)
+		return cannotWrite(b.Path, err)
 	}
 	defer os.RemoveAll(dir) //nolint:errcheck // the next one clears what stays
 	archive := filepath.Join(dir, "archive.zip")
 	if _, err := u.download(ctx, o, t, archive); err != nil {
-		return "", err
+		return err
 	}
 	fresh := filepath.Join(dir, "fresh")
 	if err := unpack(archive, fresh); err != nil {
-		return "", err
+		if c := fault.CodeOf(err); c == fault.Invalid || c == fault.TooLarge {
+			return unfitError{err}
+		}
+		return err
 	}
 	fresh = filepath.Join(fresh, filepath.Base(b.Path))
 	if is, err := bundleVersion(fresh); err != nil || is != t.Version {
-		return "", fault.New(fault.Invalid, "the archive of %s %s holds no %s of that version (%q, %v)", b.Program, t.Version, filepath.Base(b.Path), is, err)
+		return unfitError{fault.New(fault.Invalid, "the archive of %s %s holds no %s of that version (%q, %v)", b.Program, t.Version, filepath.Base(b.Path), is, err)}
 	}
 	program := filepath.Join("Contents", "MacOS", b.Program)
 	if err := u.tryInstead(ctx, b.Program, filepath.Join(b.Path, program), filepath.Join(fresh, program)); err != nil {
-		return "", err
+		return err
 	}
 	if err := atomicfile.Exchange(fresh, b.Path); err != nil {
-		return "", cannotWrite(b.Path, err)
+		return cannotWrite(b.Path, err)
 	}
-	return t.Version, nil
+	return nil
 }
 
 // bundleVersion is what the bundle says of itself.
@@ -150,7 +153,7 @@ func unpack(archive, to string) error {
 
 func unpackFile(f *zip.File, at string, most int64) (n int64, err error) {
 	if err := os.MkdirAll(filepath.Dir(at), 0o755); err != nil {
-		return 0, fmt.Errorf("unpack: %w", err)
+		return 0, taken(f, err)
 	}
 	in, err := f.Open()
 	if err != nil {
@@ -163,7 +166,7 @@ func unpackFile(f *zip.File, at string, most int64) (n int64, err error) {
 	}
 	out, err := os.OpenFile(at, os.O_CREATE|os.O_EXCL|os.O_WRONLY, mode)
 	if err != nil {
-		return 0, fmt.Errorf("unpack: %w", err)
+		return 0, taken(f, err)
 	}
 	n, err = io.Copy(out, io.LimitReader(in, most+1))
 	if err := errors.Join(err, out.Sync(), out.Close()); err != nil {
@@ -173,4 +176,12 @@ func unpackFile(f *zip.File, at string, most int64) (n int64, err error) {
 		return n, fault.New(fault.TooLarge, "the archive holds more than the %d bytes that an app may have", int64(maxBundled))
 	}
 	return n, nil
+}
+
+// taken tells an archive that has one name for two things from a disk that fails.
+func taken(f *zip.File, err error) error {
+	if errors.Is(err, fs.ErrExist) || errors.Is(err, syscall.ENOTDIR) || errors.Is(err, syscall.EISDIR) {
+		return fault.Wrap(err, fault.Invalid, "the archive has %.80q twice, or a file where it has a folder", f.Name)
+	}
+	return fmt.Errorf("unpack %s: %w", f.Name, err)
 }

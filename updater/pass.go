@@ -30,7 +30,9 @@ func (u *Updater) Run(ctx context.Context) (News, error) {
 		if err != nil {
 			return err
 		}
-		u.refreshBeside(ctx, o)
+		if err := u.refreshBeside(ctx, st, o); err != nil {
+			return err
+		}
 		if !found {
 			return nil
 		}
@@ -93,7 +95,9 @@ func (u *Updater) Now(ctx context.Context, opts NowOptions) (News, error) {
 		if err != nil {
 			return errors.Join(err, u.stopped(ctx, st, err))
 		}
-		u.refreshBeside(ctx, o)
+		if err := u.refreshBeside(ctx, st, o); err != nil {
+			return err
+		}
 		if why, bad := st.Quarantined[opts.Version]; bad {
 			if !opts.Force {
 				return fault.New(fault.Conflict, "version %s is kept out of this machine: %s", opts.Version, why).WithHint("--force takes it all the same")

@@ -43,7 +43,7 @@ func (u *Updater) stage(ctx context.Context, st *state, o *offer, t build.Target
 		return err
 	}
 	u.reached("downloaded")
-	if err := u.companions(ctx, o, dir); err != nil {
+	if err := u.companions(ctx, st, o, dir); err != nil {
 		return err
 	}
 	if err := atomicfile.SyncDir(dir); err != nil {
@@ -114,5 +114,8 @@ func (u *Updater) tryInstead(ctx context.Context, name, old, fresh string) error
 	if name == build.Nightshift && u.try(ctx, old) != nil && ctx.Err() == nil {
 		return nil
 	}
-	return u.try(ctx, fresh)
+	if err := u.try(ctx, fresh); err != nil {
+		return unfitError{err}
+	}
+	return nil
 }

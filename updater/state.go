@@ -31,6 +31,7 @@ type state struct {
 	Channel     string               `json:"channel,omitempty"` // the owner's choice; "" goes by lot
 	Floors      map[string]floor     `json:"floors,omitempty"`  // by role: the highest version of its metadata
 	Quarantined map[string]string    `json:"quarantined,omitempty"`
+	Unfit       map[string]string    `json:"unfit,omitempty"`     // by program beside: its version that does not start here
 	Installed   map[string]installed `json:"installed,omitempty"` // by version: what was verified when it was staged
 	Pending     *pending             `json:"pending,omitempty"`
 	Tried       time.Time            `json:"tried,omitzero"`   // newest look at the mirrors
