@@ -39,7 +39,9 @@ func renderSystemd(u Unit, f systemdFacts) (map[string]string, error) {
 			Unit
 			Marker  string
 			Command string
-			// Steps of a growing pause exist since systemd 254; an older one would warn of unknown keys.
+			// Steps of a growing pause exist since systemd 254; an older one would warn of unknown keys. They
+			// count over the whole life of a service, well or not between, so the longest pause is one that
+			// whoever restarts an agent on purpose, or reverts a bad version, can wait for.
 			Backoff bool
 		}{u, marker, commandLine(u, f), f.version >= 254})
 		if err != nil {
