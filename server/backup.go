@@ -32,12 +32,14 @@ type BackupReport struct {
 	DatabaseBytes int64    `json:"databaseBytes"`
 	Blobs         int      `json:"blobs"` // named in blobs.txt, to be copied by whatever copies files
 	BlobBytes     int64    `json:"blobBytes"`
+	Folders       []string `json:"folders,omitempty"` // copied whole: keys of TLS, signed releases
 	Removed       []string `json:"removed,omitempty"` // older backups
 }
 
-// Backup writes backups/<time>/ into a data folder: a whole copy of the database, and the list of stored
-// files that it names. It may run beside the server. Stored files never change, so a list is enough for
-// them: copy what it names, and the folder, to another place. The newest keep backups stay.
+// Backup writes backups/<time>/ into a data folder: a whole copy of the database, copies of the keys of TLS
+// and of the metadata of releases, and the list of stored files that they name. It may run beside the server.
+// Stored files never change, so a list is enough for them: copy what it names, and the folder, to another
+// place. The newest keep backups stay.
 func Backup(ctx context.Context, data string, keep int, c clock.Clock) (r BackupReport, err error) {
 	if keep < 1 {
 		return r, fault.New(fault.Invalid, "%d backups are to be kept; the least is 1", keep).WithField("keep")
@@ -69,7 +71,10 @@ func Backup(ctx context.Context, data string, keep int, c clock.Clock) (r Backup
 		return r, fmt.Errorf("look at the backup: %w", err)
 	}
 	r.DatabaseBytes = st.Size()
-	// After the database: whatever it names is on the disk by now.
+	if r.Folders, err = copyFolders(data, part); err != nil {
+		return r, err
+	}
+	// After what names them: all of it is on the disk by now.
 	if err := r.listBlobs(filepath.Join(data, "files", "blobs"), filepath.Join(part, backupBlobs)); err != nil {
 		return r, err
 	}
@@ -142,13 +147,26 @@ func pruneBackups(all string, keep int) (removed []string, err error) {
 	return removed, nil
 }
 
-// Restore puts the database of a backup in the place of that of a data folder, on which no server runs.
-func Restore(data, backup string) error {
+// RestoreReport is what a restore did beside the database.
+type RestoreReport struct {
+	Folders []string `json:"folders,omitempty"` // put back
+	Kept    []string `json:"kept,omitempty"`    // of the data folder, which had them
+}
+
+// Restore puts the database of a backup in the place of that of a data folder, on which no server runs, and
+// what else it holds where the data folder lacks it. The data folder may be empty, or not be there.
+func Restore(data, backup string) (RestoreReport, error) {
 	for _, name := range []string{backupDatabase, backupBlobs} { // a data folder has the first as well
 		if _, err := os.Stat(filepath.Join(backup, name)); err != nil {
-			return fault.Wrap(err, fault.NotFound, "%s is no backup", backup).WithField("from").
+			return RestoreReport{}, fault.Wrap(err, fault.NotFound, "%s is no backup", backup).WithField("from").
 				WithHint("name one of the folders in %s", filepath.Join(data, backupFolder))
 		}
 	}
-	return store.Restore(data, filepath.Join(backup, backupDatabase))
+	if err := os.MkdirAll(data, 0o700); err != nil {
+		return RestoreReport{}, fmt.Errorf("make the data folder: %w", err)
+	}
+	if err := store.Restore(data, filepath.Join(backup, backupDatabase)); err != nil {
+		return RestoreReport{}, err
+	}
+	return restoreFolders(backup, data)
 }

@@ -2,6 +2,7 @@ package server
 
 import (
 	"errors"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -56,10 +57,10 @@ func TestBackupsAreKept(t *testing.T) {
 	if list, err := os.ReadFile(filepath.Join(last.Dir, backupBlobs)); err != nil || string(list) != "5 sha256/ab/cdef\n" {
 		t.Errorf("it lists %q, %v", list, err)
 	}
-	if err := Restore(data, last.Dir); !errors.Is(err, fault.Conflict) {
+	if _, err := Restore(data, last.Dir); !errors.Is(err, fault.Conflict) {
 		t.Errorf("restore under a server that runs: %v", err)
 	}
-	if err := Restore(data, data); !errors.Is(err, fault.NotFound) {
+	if _, err := Restore(data, data); !errors.Is(err, fault.NotFound) {
 		t.Errorf("restore of what is no backup: %v", err)
 	}
 	if _, err := Backup(t.Context(), data, 0, now); !errors.Is(err, fault.Invalid) {
@@ -73,5 +74,105 @@ func TestBackupsAreKept(t *testing.T) {
 func TestRunningWithoutAServer(t *testing.T) {
 	if _, err := Running(t.Context(), t.TempDir()); !errors.Is(err, fault.Unavailable) || !strings.Contains(err.Error(), "no control plane serves on") {
 		t.Errorf("it says %v", err)
+	}
+}
+
+// Keys keep their permissions, what a write left half done is not copied, and nothing that is there is
+// replaced: releases may be newer, keys may be pinned.
+func TestRestoreIntoAnEmptyFolder(t *testing.T) {
+	data := t.TempDir()
+	db, err := store.Open(t.Context(), store.Options{Dir: data, Clock: clock.System})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer closing(db.Close) //nolint:errcheck // of a test
+	texts := map[string]os.FileMode{
+		"tls/ca.key": 0o600, "tls/ca.pem": 0o644, "tls/server.key": 0o600, "tls/acme/acme_account+key": 0o600, "tls/acme/fleet.example.org": 0o600,
+		"releases/metadata/1.root.json": 0o600, "releases/metadata/timestamp.json": 0o600,
+	}
+	write := func(name string, mode os.FileMode) {
+		t.Helper()
+		path := filepath.Join(data, name)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, []byte("text of "+name), mode)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, mode := range texts {
+		write(name, mode)
+	}
+	write("tls/.ca.pem.tmp-1", 0o600)
+	write("releases/incoming/9.root.json", 0o600)
+	b, err := Backup(t.Context(), data, 1, clock.System)
+	if err != nil || !slices.Equal(b.Folders, []string{"tls", "releases/metadata"}) {
+		t.Fatalf("%+v, %v", b, err)
+	}
+
+	fresh := filepath.Join(t.TempDir(), "new")
+	r, err := Restore(fresh, b.Dir)
+	if err != nil || !slices.Equal(r.Folders, b.Folders) || len(r.Kept) > 0 {
+		t.Fatalf("%+v, %v", r, err)
+	}
+	var got []string
+	for _, top := range []string{"tls", "releases"} {
+		err := filepath.WalkDir(filepath.Join(fresh, top), func(path string, d os.DirEntry, err error) error {
+			info, infoErr := d.Info()
+			if err := errors.Join(err, infoErr); err != nil {
+				return err
+			}
+			name := strings.TrimPrefix(path, fresh+"/")
+			if d.IsDir() {
+				if info.Mode().Perm() != 0o700 {
+					t.Errorf("%s has mode %v", name, info.Mode())
+				}
+				return nil
+			}
+			got = append(got, name)
+			text, err := os.ReadFile(path)
+			if info.Mode().Perm() != texts[name] || string(text) != "text of "+name {
+				t.Errorf("%s: mode %v, %q", name, info.Mode(), text)
+			}
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if slices.Sort(got); !slices.Equal(got, slices.Sorted(maps.Keys(texts))) {
+		t.Errorf("it has %v", got)
+	}
+	if _, err := os.Stat(filepath.Join(fresh, backupDatabase)); err != nil {
+		t.Error(err)
+	}
+
+	// A second one replaces the database alone, also where what is there is another's.
+	key := filepath.Join(fresh, "tls/server.key")
+	if err := errors.Join(os.WriteFile(key, []byte("another"), 0o600), os.RemoveAll(filepath.Join(fresh, "releases/metadata")), os.Mkdir(filepath.Join(fresh, "releases/metadata"), 0o700)); err != nil {
+		t.Fatal(err)
+	}
+	if r, err = Restore(fresh, b.Dir); err != nil || !slices.Equal(r.Kept, []string{"tls"}) || !slices.Equal(r.Folders, []string{"releases/metadata"}) {
+		t.Errorf("%+v, %v", r, err)
+	}
+	if text, err := os.ReadFile(key); err != nil || string(text) != "another" {
+		t.Errorf("the key is %q, %v", text, err)
+	}
+}
+
+// A set that is published while it is copied is the set before or the set after: the timestamp is copied
+// first, and what it names was written before it.
+func TestBackupTakesTheTimestampFirst(t *testing.T) {
+	from, to := t.TempDir(), filepath.Join(t.TempDir(), "copy")
+	for _, name := range []string{"1.root.json", "2.targets.json", "timestamp.json"} {
+		if err := os.WriteFile(filepath.Join(from, name), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Symlink("/dev/null", filepath.Join(from, "1.snapshot.json")); err != nil { // stops the copy
+		t.Fatal(err)
+	}
+	if err := copyTree(from, to); err == nil || !strings.Contains(err.Error(), "1.snapshot.json is no file") {
+		t.Errorf("a device: %v", err)
+	}
+	if _, err := os.Stat(filepath.Join(to, "timestamp.json")); err != nil {
+		t.Error("the timestamp was not the first:", err)
 	}
 }
