@@ -43,8 +43,10 @@ type rig struct {
 	road  *road
 	home  enrollment.Home
 	e     enrollment.Enrollment
-	fake  *clock.Fake // nil for the machine's own
-	one   bool        // the control plane goes by it too
+	fake  *clock.Fake   // nil for the machine's own
+	one   bool          // the control plane goes by it too
+	step  time.Duration // of it at each look of await
+	limit time.Time     // that await does not let it pass; zero for none
 
 	lease   time.Duration      // of an attempt; the usual one when 0
 	request enrollment.Request // that enrolled it
@@ -68,13 +70,18 @@ func withMLX(_ *rig, req *enrollment.Request)   { req.Runtime = fleet.MLXLM }
 // onFakeTime lets time pass in Await only.
 func onFakeTime(r *rig, _ *enrollment.Request) { r.fake = clock.NewFake(time.Now()) }
 
-// onOneClock makes the control plane live on the machine's fake time.
-func onOneClock(r *rig, _ *enrollment.Request) { r.one = true }
+// onOneClock makes the control plane live on the machine's fake time, which goes slowly then: a lease must not
+// run out because this machine is busy.
+func onOneClock(r *rig, _ *enrollment.Request) { r.one, r.step = true, slowly }
+
+// slowly is the step for tests that look at how much fake time something took: what await has patience for is
+// four minutes of it.
+const slowly = 20 * time.Millisecond
 
 // newRig enrolls this machine with the fake llama-server of the script.
 func newRig(t *testing.T, cfg fakellama.Config, options ...rigOption) *rig {
 	t.Helper()
-	r := &rig{T: t, night: newSitting(), policy: quick, home: enrollment.Home(filepath.Join(t.TempDir(), "ns"))}
+	r := &rig{T: t, step: time.Second, night: newSitting(), policy: quick, home: enrollment.Home(filepath.Join(t.TempDir(), "ns"))}
 	req := enrollment.Request{Role: fleet.RoleClient, Name: "mini", HostID: hostfacts.ID(t.Context()), Version: "test"}
 	for _, o := range options {
 		o(r, &req)
@@ -155,9 +162,7 @@ func (r *rig) start() {
 				}
 				return
 			case <-tick.C:
-				if r.fake != nil {
-					r.fake.Advance(time.Second)
-				}
+				r.pass()
 			case <-late.C:
 				r.Error("the agent did not end")
 				return
@@ -175,18 +180,30 @@ func (l testLog) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// await polls; on fake time a second passes at each look.
+// await polls; on fake time a step passes at each look.
 func (r *rig) await(what string, ok func() bool) {
 	r.Helper()
 	plane.Await(r.T, what, func() bool {
 		if ok() {
 			return true
 		}
-		if r.fake != nil {
-			r.fake.Advance(time.Second)
-		}
+		r.pass()
 		return false
 	})
+}
+
+// pass lets a step of fake time pass, up to the limit.
+func (r *rig) pass() {
+	if r.fake == nil {
+		return
+	}
+	step := r.step
+	if !r.limit.IsZero() {
+		step = min(step, r.limit.Sub(r.fake.Now()))
+	}
+	if step > 0 {
+		r.fake.Advance(step)
+	}
 }
 
 // deployment is what the agent says of one now.
