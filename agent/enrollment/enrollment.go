@@ -1,9 +1,11 @@
 package enrollment
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
@@ -56,27 +58,58 @@ type roleFile struct {
 }
 
 // Load reads one enrollment; fs.ErrNotExist when it is not there. The credential is written last: a
-// folder without one is an enrollment that broke off, which is none.
+// folder without one is an enrollment that broke off, which is none. One of which a part is gone is damaged.
 func (h Home) Load(group string, role fleet.Role) (Enrollment, error) {
-	if _, err := os.Stat(Enrollment{Home: h, Group: group, Role: role}.envPath()); err != nil {
-		return Enrollment{}, fmt.Errorf("look for the credential: %w", err)
+	e, err := h.load(group, role)
+	if err != nil {
+		return Enrollment{}, err
+	}
+	return e, nil
+}
+
+// load gives, beside an error, what could be read all the same.
+func (h Home) load(group string, role fleet.Role) (Enrollment, error) {
+	e := Enrollment{Home: h, Group: group, GroupName: group, Role: role}
+	if _, err := os.Stat(e.envPath()); err != nil {
+		if errors.Is(err, fs.ErrNotExist) && e.served() {
+			return e, gone(e.envPath())
+		}
+		return e, fmt.Errorf("look for the credential: %w", err)
 	}
 	var g groupFile
 	var r roleFile
-	if err := readJSON(filepath.Join(h.Group(group), "group.json"), &g); err != nil {
-		return Enrollment{}, err
+	errGroup := readJSON(filepath.Join(h.Group(group), "group.json"), &g)
+	if errGroup == nil {
+		e.GroupName, e.Project, e.Origin, e.Pin, e.InsecureHTTP = g.Name, g.Project, g.Origin, g.Pin, g.InsecureHTTP
 	}
-	if err := readJSON(filepath.Join(h.Role(group, role), "role.json"), &r); err != nil {
-		return Enrollment{}, err
+	errRole := readJSON(filepath.Join(h.Role(group, role), "role.json"), &r)
+	if errRole == nil {
+		e.Runtime, e.Machine, e.Name, e.HostID = r.Runtime, r.Machine, r.Name, r.HostID
 	}
-	return Enrollment{
-		Home: h, Group: g.Group, GroupName: g.Name, Project: g.Project, Origin: g.Origin, Pin: g.Pin, InsecureHTTP: g.InsecureHTTP,
-		Role: r.Role, Runtime: r.Runtime, Machine: r.Machine, Name: r.Name, HostID: r.HostID,
-	}, nil
+	if err := cmp.Or(errGroup, errRole); err != nil {
+		return e, err
+	}
+	e.Group, e.Role = g.Group, r.Role
+	return e, nil
+}
+
+// served is true when an agent of the role ran and left its door, or runs: an enrollment that broke off never
+// had one.
+func (e Enrollment) served() bool {
+	path, _ := e.Home.SocketPath(e.Group, e.Role)
+	st, err := os.Lstat(path)
+	if err != nil || st.Mode()&fs.ModeSocket == 0 {
+		return false
+	}
+	_, err = os.Stat(e.Dir())
+	return err == nil
 }
 
 func readJSON(path string, into any) error {
 	b, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return gone(path)
+	}
 	if err != nil {
 		return err
 	}
@@ -104,8 +137,15 @@ var (
 )
 
 func damaged(path string, cause error) error {
-	return fault.Wrap(errDamaged, fault.Invalid, "%s is damaged: %v", path, cause).WithHint("restore it, or enroll again with a fresh key")
+	return fault.Wrap(errDamaged, fault.Invalid, "%s is damaged: %v", path, cause).WithHint(mendHint)
 }
+
+// gone is the damage of an enrollment that somebody deleted in part.
+func gone(path string) error {
+	return fault.Wrap(errDamaged, fault.Invalid, "%s is gone", path).WithHint(mendHint)
+}
+
+const mendHint = "restore it, or enroll again with a fresh key"
 
 // Dir is the folder of the role.
 func (e Enrollment) Dir() string { return e.Home.Role(e.Group, e.Role) }

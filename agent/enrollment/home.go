@@ -16,11 +16,8 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
-	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
-	"strings"
 
 	"interlock.sh/fault"
 	"interlock.sh/fleet"
@@ -89,74 +86,4 @@ func privateDir(dir string) error {
 		return fault.Wrap(err, fault.Invalid, "%s %s", refused.Path, refused.What).WithHint("%s", refused.Fix)
 	}
 	return err
-}
-
-// List finds every enrolled group and role. A folder that is no enrollment is passed over. The error
-// says which enrollments cannot be read; the others are listed all the same.
-func (h Home) List() ([]Enrollment, error) {
-	groups, err := os.ReadDir(filepath.Join(string(h), "groups"))
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, fmt.Errorf("list groups: %w", err)
-	}
-	var out []Enrollment
-	var unread []error
-	for _, g := range groups {
-		for _, role := range []fleet.Role{fleet.RoleClient, fleet.RoleTrainer} {
-			e, err := h.Load(g.Name(), role)
-			if errors.Is(err, fs.ErrNotExist) {
-				continue
-			}
-			if err != nil {
-				unread = append(unread, err)
-				continue
-			}
-			out = append(out, e)
-		}
-	}
-	return out, errors.Join(unread...)
-}
-
-// Find is the enrollment that a person means by a group's id or name and a role. Empty words match
-// everything; the result must be one.
-func (h Home) Find(group string, role fleet.Role) (Enrollment, error) {
-	all, unread := h.List()
-	var found []Enrollment
-	for _, e := range all {
-		if (group == "" || group == e.Group || group == e.GroupName) && (role == "" || role == e.Role) {
-			found = append(found, e)
-		}
-	}
-	switch len(found) {
-	case 1:
-		return found[0], nil
-	case 0:
-		if unread != nil {
-			return Enrollment{}, unread
-		}
-		return Enrollment{}, notEnrolled(all, group, role)
-	}
-	return Enrollment{}, fault.New(fault.Invalid, "this machine has %d enrollments; say which", len(found)).WithHint("--group <id> --role <client|trainer>")
-}
-
-// notEnrolled says what was looked for and what is there instead.
-func notEnrolled(all []Enrollment, group string, role fleet.Role) error {
-	if len(all) == 0 {
-		return fault.New(fault.NotFound, "this machine is not enrolled in any group").
-			WithHint("paste an install line on it: interlock models key rotate client --group <group> prints one")
-	}
-	what := "this machine is not enrolled"
-	if group != "" {
-		what += fmt.Sprintf(" in group %q", group)
-	}
-	if role != "" {
-		what += " as " + string(role)
-	}
-	has := make([]string, len(all))
-	for i, e := range all {
-		has[i] = fmt.Sprintf("--group %s --role %s", e.Group, e.Role)
-	}
-	return fault.New(fault.NotFound, "%s", what).WithHint("it is with %s", strings.Join(has, ", "))
 }
