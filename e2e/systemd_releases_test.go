@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -83,7 +85,6 @@ func (r releases) built(version string, mistakes ...edit) {
 type updated struct {
 	*computer
 	group, key string
-	started    time.Time
 }
 
 const (
@@ -96,7 +97,7 @@ const (
 func newUpdated(t *testing.T, r releases) (m *updated, first string) {
 	t.Helper()
 	model := filepath.Dir(tiny(t, gguftiny.Options{})[0])
-	m = &updated{computer: newComputer(t, r.dir+":/srv/releases", model+":/srv/model:ro"), started: time.Now()}
+	m = &updated{computer: newComputer(t, r.dir+":/srv/releases", model+":/srv/model:ro")}
 	m.plane()
 	words := strings.Fields(m.root("interlock --version")) // interlock, its version, what built it
 	first = words[1]
@@ -157,7 +158,8 @@ END
 systemctl daemon-reload`)
 }
 
-// waiting is what scripts of this file begin with: wait CONDITION, for a minute at most, and the conditions.
+// waiting is what scripts that wait begin with: wait_for CONDITION, a minute at most; the conditions "current
+// names this version" and "the updater's pass has ended"; and begin, which starts a pass.
 const waiting = `wait_for() { local end=$((SECONDS + 60)); until eval "$1"; do
   [ $SECONDS -lt $end ] || { echo "not within a minute: $1" >&2; exit 1; }; sleep .02; done; }
 current() { [ "$(readlink ` + appDir + `/current)" = "$1" ]; }
@@ -179,6 +181,11 @@ stat -c %.9Z ` + appDir + `/current`)
 		m.t.Fatalf("the pass says %q", out)
 	}
 	return unixTime(m.t, lines[0]), unixTime(m.t, lines[1])
+}
+
+// agentIs is a condition to wait for: the agent's process is the program of that version.
+func (m *updated) agentIs(version string) string {
+	return `[ "$(readlink /proc/$(systemctl show --value -p MainPID ` + workerUnit(m.group, fleet.RoleClient) + `)/exe)" = ` + appDir + "/" + version + "/interlock ]"
 }
 
 func unixTime(t *testing.T, text string) time.Time {
@@ -273,41 +280,54 @@ func (m *updated) runs(since time.Time) (all []ai.Run) {
 }
 
 // wantWork waits until every run made between then and now, and one made from now on, has ended. It says how
-// many there were, how many did not succeed, and the longest time between the starts of two.
+// many there were, how many did not succeed, and the longest time between two claims.
 func (m *updated) wantWork(since time.Time) (n, lost int, gap time.Duration) {
 	m.t.Helper()
 	now := time.Now()
 	var all []ai.Run
 	until(m.t, "the work goes on", func() error {
-		all = m.runs(since)
-		if len(all) == 0 || all[len(all)-1].CreatedAt.Before(now) {
-			return fmt.Errorf("no run since %v", now)
-		}
-		after := false
+		all = m.runs(since.Add(-10 * time.Second)) // the last claim before counts
+		goesOn := false
 		for _, r := range all {
-			after = after || r.CreatedAt.After(now) && r.State == tasks.Succeeded
+			goesOn = goesOn || r.CreatedAt.After(now) && r.State == tasks.Succeeded
 			if r.CreatedAt.Before(now) && !r.State.Terminal() {
 				return fmt.Errorf("run %s is %s, attempt %d", r.ID, r.State, r.Attempt)
 			}
 		}
-		if !after {
-			return fmt.Errorf("no run of %d since has succeeded", len(all))
+		if !goesOn {
+			return fmt.Errorf("no run since %v has succeeded", now)
 		}
 		return nil
 	})
-	var last time.Time
+	var claims []time.Time
 	for _, r := range all {
-		if r.StartedAt == nil {
+		if r.StartedAt != nil {
+			claims = append(claims, *r.StartedAt)
+		}
+		if r.CreatedAt.Before(since) {
 			continue
 		}
-		if !last.IsZero() && r.StartedAt.After(last) {
-			gap = max(gap, r.StartedAt.Sub(last))
-		}
-		last = *r.StartedAt
+		n++
 		if r.State.Terminal() && r.State != tasks.Succeeded {
 			lost++
 			m.t.Logf("run %s is %s: %+v", r.ID, r.State, r.Error)
 		}
 	}
-	return len(all), lost, gap
+	slices.SortFunc(claims, time.Time.Compare)
+	for i, at := range claims[1:] {
+		if at.After(since) {
+			gap = max(gap, at.Sub(claims[i]))
+		}
+	}
+	return n, lost, gap
+}
+
+// refused is how many submissions found no machine for them.
+func (m *updated) refused() int {
+	m.t.Helper()
+	n, err := strconv.Atoi(strings.TrimSpace(m.root("cat /var/log/refused 2>/dev/null | grep -c 409 || true")))
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	return n
 }
