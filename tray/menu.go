@@ -64,6 +64,9 @@ const (
 	brokenPlaces = 2
 )
 
+// titleWidth is how many characters of a group and its role a menu shows.
+const titleWidth = 40
+
 // Menu is the menu of a snapshot. Notice is a line of the app itself: what it does, or what failed.
 func Menu(s Snapshot, notice string) []Item {
 	out := []Item{line(s.Summary()), hiddenWhen(line(Plain(notice)), notice == "")}
@@ -112,7 +115,7 @@ func broken(s Snapshot) []Item {
 
 // role is the submenu of one agent.
 func role(s Snapshot, a Agent) Item {
-	label := s.Title(a) + ": " + a.Words()
+	label := short(s.Title(a), titleWidth) + ": " + a.Words()
 	if v := a.Speed(); v != "" {
 		label += ", " + v
 	}

@@ -9,7 +9,6 @@ import (
 	"unicode/utf8"
 
 	"interlock.sh/fleet"
-	"interlock.sh/fleet/schedule"
 )
 
 // NeedsNewer is what is said of a choice that an older agent does not know.
@@ -34,6 +33,16 @@ func Plain(s string) string {
 		s = strings.TrimSpace(string(r[:longest-1])) + "…"
 	}
 	return s
+}
+
+// short fits text into a width by leaving out its middle: of two long names, beginning and end tell them apart.
+func short(s string, width int) string {
+	r := []rune(s)
+	if len(r) <= width {
+		return s
+	}
+	head := (width - 1) / 2
+	return string(r[:head]) + "…" + string(r[len(r)-(width-1-head):])
 }
 
 // Capital is text that begins a line.
@@ -232,13 +241,4 @@ func UpdateWords(u fleet.UpdateReport, known bool) string {
 		return "Updates have stopped" + why
 	}
 	return strings.TrimSpace(Plain(u.State)+" "+v) + why
-}
-
-// WindowWords are the owner's own hours, "" when there are none.
-func WindowWords(a schedule.Availability) string {
-	var out []string
-	for _, w := range a.Windows {
-		out = append(out, w.String())
-	}
-	return strings.Join(out, "; ")
 }

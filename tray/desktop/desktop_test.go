@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"interlock.sh/fault"
+	"interlock.sh/internal/testkit"
 	"interlock.sh/tray/desktop"
 )
 
@@ -56,12 +57,7 @@ func TestAPlaceWithoutADesktopIsRefusedWithTheWayOut(t *testing.T) {
 
 func write(t *testing.T, path, text string) {
 	t.Helper()
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(path, []byte(text), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	testkit.WriteProgram(t, path, []byte(text))
 }
 
 // installed is a home with programs that are scripts, and the file that they write what they were asked to.

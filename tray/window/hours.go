@@ -8,6 +8,7 @@ import (
 
 	"fyne.io/fyne/v2"
 	"fyne.io/fyne/v2/container"
+	"fyne.io/fyne/v2/layout"
 	"fyne.io/fyne/v2/widget"
 
 	"interlock.sh/fault"
@@ -38,7 +39,7 @@ func newHoursPage(v *View, k tray.Key, s tray.Snapshot) *hoursPage {
 	a, ok := s.Find(k)
 	title := v.back("Hours and limits of "+s.Title(a), tray.Page{Name: tray.RolesPage})
 	if !ok || a.Reach != tray.Answers || a.Older() {
-		p.root = container.NewPadded(container.NewVBox(title, prose(unaskable(a, ok))))
+		p.root = inset(container.NewVBox(title, prose(unaskable(a, ok))))
 		return p
 	}
 	p.saved = a.Status.Wish.Availability
@@ -84,7 +85,7 @@ func (p *hoursPage) build(title fyne.CanvasObject) {
 
 	mains := widget.NewCheck("Only on mains power", func(on bool) { p.draft.onMains = on; p.check() })
 	mains.Checked = p.draft.onMains
-	used := widget.NewCheck("Only when nobody used this machine for", func(on bool) { p.draft.idleOn = on; p.check() })
+	used := widget.NewCheck("Only when nobody used it for", func(on bool) { p.draft.idleOn = on; p.check() })
 	used.Checked = p.draft.idleOn
 	p.idle.Text = p.draft.idle
 	p.idle.OnChanged = func(s string) { p.draft.idle = s; p.check() }
@@ -93,13 +94,15 @@ func (p *hoursPage) build(title fyne.CanvasObject) {
 	p.save = widget.NewButton("Save", p.keep)
 	p.save.Importance = widget.HighImportance
 	cancel := widget.NewButton("Cancel", func() { p.v.Show(tray.Page{Name: tray.RolesPage}) })
-	foot := container.NewVBox(widget.NewSeparator(), container.NewPadded(container.NewBorder(nil, nil, nil, container.NewHBox(cancel, p.save), p.wrong)))
-	body := container.NewVBox(
+	answers := container.NewBorder(nil, nil, nil, container.NewHBox(cancel, p.save), p.wrong)
+	foot := newGround(container.NewVBox(widget.NewSeparator(), container.New(layout.NewCustomPaddedLayout(gap, gap, margin, margin), answers)))
+	body := container.New(column(gap),
 		newPanel(heading("When it may work"), row, p.custom),
 		newPanel(heading("And only"), mains, minutes, p.idleErr),
 		newPanel(heading("Downloads"), quiet("Outside these hours downloads are free. 0 stops them."), p.limits.root),
 	)
-	p.root = container.NewBorder(container.NewPadded(title), foot, nil, nil, container.NewVScroll(container.NewPadded(body)))
+	head := newGround(container.New(layout.NewCustomPaddedLayout(gap, 0, margin, margin), title))
+	p.root = container.NewBorder(head, foot, nil, nil, container.NewVScroll(inset(body)))
 	p.fill()
 }
 

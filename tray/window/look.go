@@ -27,7 +27,7 @@ var light = map[fyne.ThemeColorName]color.NRGBA{
 	theme.ColorNameBackground:        rgb(0xf4f5f9),
 	colorPanel:                       rgb(0xffffff),
 	theme.ColorNameForeground:        rgb(0x1d2233),
-	theme.ColorNameDisabled:          rgb(0x6e7590),
+	theme.ColorNameDisabled:          rgb(0x646b85),
 	theme.ColorNamePlaceHolder:       rgb(0x5f6780),
 	theme.ColorNamePrimary:           rgb(0x4656c8),
 	theme.ColorNameButton:            rgb(0xe6e8f2),
@@ -35,8 +35,8 @@ var light = map[fyne.ThemeColorName]color.NRGBA{
 	theme.ColorNameInputBackground:   rgb(0xf0f1f7),
 	theme.ColorNameInputBorder:       rgb(0xc5c9da),
 	theme.ColorNameSeparator:         rgb(0xe0e2ec),
-	theme.ColorNameSuccess:           rgb(0x2c9b57),
-	theme.ColorNameWarning:           rgb(0xb8730b),
+	theme.ColorNameSuccess:           rgb(0x1d8048),
+	theme.ColorNameWarning:           rgb(0x94600a),
 	theme.ColorNameError:             rgb(0xc63a2d),
 	theme.ColorNameForegroundOnError: rgb(0xffffff),
 	theme.ColorNameMenuBackground:    rgb(0xffffff),
@@ -49,7 +49,7 @@ var dark = map[fyne.ThemeColorName]color.NRGBA{
 	theme.ColorNameForeground:        rgb(0xe8eaf4),
 	theme.ColorNameDisabled:          rgb(0x8d95b0),
 	theme.ColorNamePlaceHolder:       rgb(0xa3abc4),
-	theme.ColorNamePrimary:           rgb(0x6a7bf0),
+	theme.ColorNamePrimary:           rgb(0x5869e0),
 	theme.ColorNameButton:            rgb(0x323950),
 	theme.ColorNameDisabledButton:    rgb(0x282e42),
 	theme.ColorNameInputBackground:   rgb(0x2b3147),
@@ -102,7 +102,7 @@ type panel struct {
 }
 
 func newPanel(content ...fyne.CanvasObject) *panel {
-	p := &panel{content: container.NewPadded(container.NewVBox(content...)), ground: canvas.NewRectangle(color.Transparent)}
+	p := &panel{content: container.NewPadded(container.New(column(6), content...)), ground: canvas.NewRectangle(color.Transparent)}
 	p.ground.CornerRadius = 10
 	p.ground.StrokeWidth = 1
 	p.ExtendBaseWidget(p)
@@ -171,11 +171,11 @@ func (d *dot) CreateRenderer() fyne.WidgetRenderer {
 	return r
 }
 
-// heading is a line in bold, larger.
+// heading is text in bold, larger.
 func heading(text string) *widget.Label {
 	l := widget.NewLabelWithStyle(text, fyne.TextAlignLeading, fyne.TextStyle{Bold: true})
 	l.SizeName = theme.SizeNameSubHeadingText
-	l.Truncation = fyne.TextTruncateEllipsis
+	l.Wrapping = fyne.TextWrapWord
 	return l
 }
 
@@ -209,13 +209,6 @@ func say(l *widget.Label, text string) bool {
 	}
 	visible(l, text != "")
 	return changed
-}
-
-// arrange gives everything its place again after text came or went. Text that wraps knows its height only
-// when it has its width, so it takes two rounds.
-func arrange(root fyne.CanvasObject) {
-	root.Refresh()
-	root.Refresh()
 }
 
 func visible(o fyne.CanvasObject, on bool) {

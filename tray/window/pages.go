@@ -42,7 +42,7 @@ func newLogsPage(v *View, k tray.Key) *logsPage {
 		title = "Log of " + s.Title(a)
 	}
 	head := container.NewBorder(nil, nil, nil, p.again, v.back(title, tray.Page{Name: tray.RolesPage}))
-	p.root = container.NewPadded(container.NewBorder(container.NewVBox(head, p.state), nil, nil, nil, p.view))
+	p.root = inset(container.NewBorder(container.NewVBox(head, p.state), nil, nil, nil, p.view))
 	p.read()
 	return p
 }
@@ -87,12 +87,11 @@ type updatesPage struct {
 
 func newUpdatesPage(v *View) *updatesPage {
 	p := &updatesPage{v: v, news: heading(""), versions: quiet(""), outcome: prose(""), busy: widget.NewProgressBarInfinite()}
-	p.news.Truncation, p.news.Wrapping = fyne.TextTruncateOff, fyne.TextWrapWord
 	p.outcome.Hide()
 	p.stopBusy()
 	p.check = widget.NewButton("Check now", p.look)
-	p.root = container.NewVScroll(container.NewPadded(container.NewVBox(newPanel(p.news, p.versions, p.busy, p.outcome, container.NewHBox(p.check)),
-		quiet("Updates are signed and looked for every 20 minutes. A new version is watched after it started, and taken back once when it does not work. Nightshift itself is updated the same way, on its own."))))
+	p.root = leaf(newPanel(p.news, p.versions, p.busy, p.outcome, container.NewHBox(p.check)),
+		quiet("Updates are signed and looked for every 20 minutes. A new version is watched after it started, and taken back once when it does not work. Nightshift itself is updated the same way, on its own."))
 	return p
 }
 
@@ -149,12 +148,12 @@ func newAboutPage(v *View) *aboutPage {
 	picture.FillMode = canvas.ImageFillContain
 	picture.SetMinSize(fyne.NewSquareSize(64))
 	name := heading("Nightshift " + v.o.Version)
-	return &aboutPage{container.NewVScroll(container.NewPadded(container.NewVBox(newPanel(
+	return &aboutPage{leaf(newPanel(
 		container.NewBorder(nil, nil, picture, nil, container.NewVBox(name, quiet("When this machine may work for its model groups."))),
 		prose("The choice is a ceiling: models, placements and releases remain the control plane's, and this machine never works beyond what you allow here."),
 		quiet("Everything is kept under "+v.o.Home),
 		container.NewHBox(link("Uninstall Nightshift…", func() { v.Show(tray.Page{Name: tray.UninstallPage}) })),
-	))))}
+	))}
 }
 
 func (p *aboutPage) object() fyne.CanvasObject { return p.root }
@@ -195,8 +194,8 @@ func newUninstallPage(v *View) *uninstallPage {
 	p.cancel = widget.NewButton("Cancel", func() { v.Show(tray.Page{Name: tray.RolesPage}) })
 	p.remove = widget.NewButton("Uninstall", p.run)
 	p.remove.Importance = widget.DangerImportance
-	p.root = container.NewVScroll(container.NewPadded(container.NewVBox(newPanel(heading("Uninstall Nightshift from this machine?"), prose(removes), prose(keeps), quiet(after),
-		p.busy, p.outcome, p.output, container.NewHBox(p.cancel, p.remove)))))
+	p.root = leaf(newPanel(heading("Uninstall Nightshift from this machine?"), prose(removes), prose(keeps), quiet(after),
+		p.busy, p.outcome, p.output, container.NewHBox(p.cancel, p.remove)))
 	return p
 }
 

@@ -31,13 +31,13 @@ type rolesPage struct {
 }
 
 func newRolesPage(v *View) *rolesPage {
-	p := &rolesPage{v: v, summary: heading(""), broken: warning(), empty: quiet(""), list: container.NewVBox()}
+	p := &rolesPage{v: v, summary: heading(""), broken: warning(), empty: quiet(""), list: container.New(column(gap))}
 	p.pause = widget.NewButton("Pause all for an hour", func() {
 		v.wish(func(ctx context.Context) error { return v.o.Agents.PauseAll(ctx, time.Hour) }, nil)
 	})
 	p.resume = widget.NewButton("Resume all", func() { v.wish(v.o.Agents.ResumeAll, nil) })
 	p.resume.Hide()
-	p.root = container.NewVScroll(container.NewPadded(container.NewVBox(p.summary, p.broken, p.empty, p.list, container.NewHBox(p.pause, p.resume))))
+	p.root = leaf(p.summary, p.broken, p.empty, p.list, container.NewHBox(p.pause, p.resume))
 	return p
 }
 
@@ -130,7 +130,7 @@ func newRoleCard(v *View, k tray.Key) *roleCard {
 		v.work(actIn, func(ctx context.Context) error { return v.o.Desktop.Open(ctx, c.origin) }, v.complain)
 	})
 	head := container.NewBorder(nil, nil, c.dot, nil, c.title)
-	c.root = newPanel(container.New(layout.NewCustomPaddedVBoxLayout(-9), head, c.state, c.models, c.note), row,
+	c.root = newPanel(container.New(column(-9), head, c.state, c.models, c.note), row,
 		container.NewHBox(c.hours, c.logs, layout.NewSpacer(), c.dashboard))
 	return c
 }
@@ -150,7 +150,7 @@ func (c *roleCard) show(s tray.Snapshot, a tray.Agent) bool {
 	if v := a.Speed(); v != "" {
 		words += ", " + v
 	}
-	changed = say(c.state, words) || changed
+	changed = say(c.state, tray.Capital(words)) || changed
 	changed = say(c.models, strings.Join(a.Models(), "\n")) || changed
 	changed = say(c.note, note(a)) || changed
 	ask := a.Reach == tray.Answers
@@ -176,8 +176,8 @@ func note(a tray.Agent) string {
 		return "Hours and limits: " + tray.NeedsNewer
 	}
 	var out []string
-	if w := a.Status.Wish.Availability; w.Mode == schedule.Window || w.OnMains || w.IdleMinutes > 0 || len(w.Bandwidth) > 0 {
-		out = append(out, "Allowed: "+w.String())
+	if allowed := tray.AllowedWords(a.Status.Wish.Availability); allowed != "" {
+		out = append(out, "Allowed: "+allowed)
 	}
 	if h := a.Held(); h != nil && h.Until != nil {
 		out = append(out, "Paused until "+a.Clock(*h.Until).Format("15:04"))

@@ -5,11 +5,13 @@ package window
 import (
 	"context"
 	"errors"
+	"strings"
 	"sync"
 	"time"
 
 	"fyne.io/fyne/v2"
 	"fyne.io/fyne/v2/container"
+	"fyne.io/fyne/v2/layout"
 	"fyne.io/fyne/v2/widget"
 
 	"interlock.sh/fault"
@@ -84,7 +86,8 @@ func New(o Options) *View {
 		v.tabs[t.name] = b
 		nav.Add(b)
 	}
-	top := container.NewVBox(container.NewPadded(nav), v.trouble, widget.NewSeparator())
+	bar := container.New(layout.NewCustomPaddedLayout(gap, gap, margin, margin), container.NewVBox(nav, v.trouble))
+	top := newGround(container.New(layout.NewCustomPaddedVBoxLayout(0), bar, widget.NewSeparator()))
 	v.root = container.NewBorder(top, nil, nil, nil, v.body)
 	v.roles = newRolesPage(v)
 	v.Show(tray.Page{Name: tray.RolesPage})
@@ -178,10 +181,14 @@ func words(err error) string {
 	return sentence(err.Error(), "")
 }
 
-// sentence begins with a capital letter and ends with the way out.
+// sentence begins with a capital letter and ends with the way out, in a sentence of its own where the first
+// has its colon.
 func sentence(message, hint string) string {
-	if hint == "" {
+	switch {
+	case hint == "":
 		return tray.Capital(message) + "."
+	case strings.Contains(message, ": "):
+		return tray.Capital(message) + ". " + tray.Capital(hint) + "."
 	}
 	return tray.Capital(message) + ": " + hint + "."
 }

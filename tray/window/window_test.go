@@ -50,7 +50,7 @@ func TestWhatWasRefusedStandsUntilTheNextTap(t *testing.T) {
 	r.Machine.Err = nightwindow.Refused()
 	r.Tap("Paused")
 	r.Settle()
-	const text = "The wish cannot be kept: no room on the disk: free some room and try again."
+	const text = "The wish cannot be kept: no room on the disk. Free some room and try again."
 	if !r.Says(text) || chosen(r.Button("Paused")) {
 		t.Error("the refusal is not shown, or the choice is")
 	}
@@ -77,7 +77,7 @@ func TestAgentsComeAndGoWhileTheWindowIsOpen(t *testing.T) {
 	}
 	r.Machine.Change(func(s *localapi.Status) { s.Words = "loading" })
 	r.View.Renew()
-	if !r.Says("loading, 38 tok/s") {
+	if !r.Says("Loading, 38 tok/s") {
 		t.Error("a change of words is not shown")
 	}
 	r.Machine.Snap = nightwindow.Loaded()

@@ -43,7 +43,11 @@ func TestPicturesOfTheRoles(t *testing.T) {
 		tray.Agent{Key: tray.Key{Group: "cellar", Role: fleet.RoleClient}, GroupName: "cellar", Origin: "https://fleet.test", Reach: tray.Foreign, Why: "the agent's socket belongs to another user"})
 	broken.Broken = []string{"garage (client) is half deleted: group.json is gone; enroll again or remove the folder"}
 	long := nightwindow.Agent("a-group-with-a-name-that-somebody-must-have-typed-for-a-very-long-time-indeed", nightwindow.Custom)
+	umlauts := nightwindow.Agent("Größenänderungen fürs Büro in Köln-Mülheim & Straßburg", nightwindow.Paused)
+	umlauts.Status.Words = "blocked: für „Übersetzer“ fehlt llama-server"
+	umlauts.Status.State = fleet.State{Kind: fleet.StateBlocked}
 	for name, s := range map[string]tray.Snapshot{
+		"umlauts": nightwindow.Loaded(umlauts),
 		"loading": {}, "empty": nightwindow.Loaded(), "one": nightwindow.Loaded(nightwindow.Agent("support-bot", nil)), "several": several(), "broken": broken,
 		"older": nightwindow.Loaded(nightwindow.Agent("workshop", nightwindow.Older)), "custom": nightwindow.Loaded(long),
 	} {
