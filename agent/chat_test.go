@@ -14,10 +14,11 @@ import (
 	"interlock.sh/tasks"
 )
 
-// ask submits a run and gives it back when it has ended.
+// ask submits a run and gives it back when it has ended. A machine may be shown as ready a moment before its
+// worker is registered: the run waits for that.
 func (r *rig) ask(model string) <-chan ai.Run {
 	r.Helper()
-	return r.follow(r.submit(ai.RunRequest{Model: model, Prompt: "hello"}), nil)
+	return r.follow(r.submit(ai.RunRequest{Model: model, Prompt: "hello", WaitForMs: 60_000}), nil)
 }
 
 func (r *rig) submit(req ai.RunRequest) string {

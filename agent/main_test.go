@@ -36,10 +36,11 @@ func TestMain(m *testing.M) {
 }
 
 // tests runs more tests at once than there are cores: most of what they do is wait for processes. An agent
-// that any of them starts refuses to run with the bootstrap key of the environment.
+// that any of them starts refuses to run with the bootstrap key of the environment, and ends at once: the race
+// detector would have it wait a second.
 func tests(m *testing.M) int {
 	flag.Parse()
-	err := errors.Join(os.Setenv(envBootstrapKey, "never handed on"), flag.Set("test.parallel", strconv.Itoa(max(atOnce, runtime.GOMAXPROCS(0)))))
+	err := errors.Join(os.Setenv(envBootstrapKey, "never handed on"), os.Setenv("GORACE", "atexit_sleep_ms=0"), flag.Set("test.parallel", strconv.Itoa(max(atOnce, runtime.GOMAXPROCS(0)))))
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "agent:", err)
 		return 2
@@ -47,7 +48,7 @@ func tests(m *testing.M) int {
 	return m.Run()
 }
 
-const atOnce = 6
+const atOnce = 4
 
 const (
 	agentArg = "agent-program"

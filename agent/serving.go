@@ -268,12 +268,10 @@ func (s *serving) follow(st supervise.Status, leaving bool) {
 		if leaving || st.Draining {
 			r.State = fleet.State{Kind: fleet.StateDraining}
 		}
-		if r.State.Serving() && r.ReadySince == nil {
-			since := st.Since
+		r.ReadySince = nil
+		if r.State.Serving() {
+			since := st.Since // another one when it was not ready in between and that news was skipped
 			r.ReadySince = &since
-		}
-		if !r.State.Serving() {
-			r.ReadySince = nil
 		}
 	})
 }

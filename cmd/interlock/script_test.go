@@ -51,6 +51,7 @@ func runScripts(t *testing.T, dir string, more map[string]command) {
 			env.Setenv("CTRLC", "\x03")
 			// A profile that is signed in, for scripts that are not about signing in.
 			env.Setenv("SIGNEDIN", fmt.Sprintf(`{"api":%q,"token":%q,"project":"home","account":"owner"}`, api.URL, accountToken))
+			env.Setenv("GORACE", "atexit_sleep_ms=0") // else the race detector lets each command end a second late
 			env.Setenv("INTERLOCK_URL", "")
 			env.Setenv("INTERLOCK_SDK_KEY", "")
 			env.Setenv("INTERLOCK_PROFILE", "")
