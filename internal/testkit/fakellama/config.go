@@ -19,8 +19,9 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
+
+	"interlock.sh/internal/testkit"
 )
 
 // configEnv carries the script to the re-executed binary. The name is none that a scrubbed
@@ -94,13 +95,7 @@ func Install(t testing.TB, cfg Config) (path string) {
 	binary, _ := Command(cfg)
 	script := fmt.Sprintf("#!/bin/sh\n%s %s=%s exec %s \"$@\"\n", raceEnv, configEnv, quote(string(encode(cfg))), quote(binary))
 	path = filepath.Join(t.TempDir(), "llama-server")
-	// No fork may inherit the open file, or running it fails with "text file busy".
-	syscall.ForkLock.RLock()
-	err := os.WriteFile(path, []byte(script), 0o755)
-	syscall.ForkLock.RUnlock()
-	if err != nil {
-		t.Fatalf("install the fake llama-server: %v", err)
-	}
+	testkit.WriteProgram(t, path, []byte(script))
 	return path
 }
 

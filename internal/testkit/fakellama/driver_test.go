@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"testing"
 
+	"interlock.sh/internal/testkit"
 	"interlock.sh/llama"
 )
 
@@ -28,7 +29,7 @@ func TestOurDriverTakesItForReal(t *testing.T) {
 		t.Fatal(err)
 	}
 	spec := llama.Spec{
-		Model: "/models/m.gguf", Alias: "m", Port: freePort(t), APIKey: "sesame", APIKeyFile: key, ContextLength: 1024, Slots: 2, Threads: 1,
+		Model: "/models/m.gguf", Alias: "m", Port: testkit.FreePort(t), APIKey: "sesame", APIKeyFile: key, ContextLength: 1024, Slots: 2, Threads: 1,
 	}
 	args, err := llama.Args(bin, spec)
 	if err != nil {

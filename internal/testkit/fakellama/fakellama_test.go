@@ -16,6 +16,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"interlock.sh/internal/testkit"
 )
 
 func TestMain(m *testing.M) {
@@ -35,19 +37,9 @@ type server struct {
 	done chan struct{}
 }
 
-func freePort(t *testing.T) int {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().(*net.TCPAddr).Port
-}
-
 func start(t *testing.T, cfg Config, more ...string) *server {
 	t.Helper()
-	return startAt(t, freePort(t), cfg, more...)
+	return startAt(t, testkit.FreePort(t), cfg, more...)
 }
 
 func startAt(t *testing.T, port int, cfg Config, more ...string) *server {
