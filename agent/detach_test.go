@@ -16,6 +16,7 @@ import (
 	"interlock.sh/ai"
 	"interlock.sh/fault"
 	"interlock.sh/fleet"
+	"interlock.sh/internal/testkit"
 	"interlock.sh/internal/testkit/fakellama"
 	"interlock.sh/internal/testkit/plane"
 	"interlock.sh/tasks"
@@ -164,12 +165,10 @@ func copyOf(t *testing.T, program string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), filepath.Base(program))
 	b, err := os.ReadFile(program)
-	if err == nil {
-		err = os.WriteFile(path, b, 0o700)
-	}
 	if err != nil {
 		t.Fatal(err)
 	}
+	testkit.WriteProgram(t, path, b)
 	return path
 }
 

@@ -15,6 +15,7 @@ import (
 	"interlock.sh/agent/localapi"
 	"interlock.sh/fault"
 	"interlock.sh/fleet"
+	"interlock.sh/internal/testkit"
 	"interlock.sh/internal/testkit/fakellama"
 )
 
@@ -217,11 +218,11 @@ func chmod(t *testing.T, path string, mode os.FileMode) {
 
 func TestAPortThatAnswersElsewhereIsFound(t *testing.T) {
 	t.Parallel()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	port := testkit.FreePort(t)
+	l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port))
 	if err != nil {
 		t.Fatal(err)
 	}
-	port := l.Addr().(*net.TCPAddr).Port
 	here := []net.IP{net.IPv4(127, 0, 0, 1)} // as if it were an address that others reach
 	if err := closedAt(t.Context(), here, port); !errors.Is(err, fault.Conflict) || !strings.Contains(err.Error(), fmt.Sprintf("port %d answers at 127.0.0.1", port)) {
 		t.Errorf("an open port: %v", err)

@@ -17,6 +17,7 @@ import (
 	"interlock.sh/agent/supervise"
 	"interlock.sh/ai"
 	"interlock.sh/fault"
+	"interlock.sh/internal/testkit"
 	"interlock.sh/internal/testkit/fakellama"
 	"interlock.sh/tasks"
 )
@@ -24,29 +25,14 @@ import (
 // install makes this test binary the program of a version, and current.
 func (r *rig) install(version string) {
 	r.Helper()
-	path := filepath.Join(r.appDir(), version, "interlock")
-	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-		r.Fatal(err)
-	}
-	if err := os.Link(os.Args[0], path); err != nil {
-		b, err := os.ReadFile(os.Args[0]) // another disk
-		if err == nil {
-			err = os.WriteFile(path, b, 0o700)
-		}
-		if err != nil {
-			r.Fatal(err)
-		}
-	}
+	testkit.PlaceSelf(r, filepath.Join(r.appDir(), version, "interlock"))
 	r.point(version)
 }
 
 // installText makes a text the program of a version, and current.
 func (r *rig) installText(version, text string) {
 	r.Helper()
-	path := filepath.Join(r.appDir(), version, "interlock")
-	if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, []byte(text), 0o700)); err != nil {
-		r.Fatal(err)
-	}
+	testkit.WriteProgram(r, filepath.Join(r.appDir(), version, "interlock"), []byte(text))
 	r.point(version)
 }
 

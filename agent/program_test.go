@@ -5,11 +5,11 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
 	"interlock.sh/internal/clock"
+	"interlock.sh/internal/testkit"
 	"interlock.sh/internal/testkit/fakellama"
 )
 
@@ -65,10 +65,6 @@ func TestTheProgramIsAskedAgainOnlyWhenItIsAnother(t *testing.T) {
 func installScript(t *testing.T, body string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "llama-server")
-	syscall.ForkLock.RLock() // no fork may inherit the open file, or it cannot be run
-	defer syscall.ForkLock.RUnlock()
-	if err := os.WriteFile(path, []byte("#!/bin/sh\n"+body+"\n"), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	testkit.WriteProgram(t, path, []byte("#!/bin/sh\n"+body+"\n"))
 	return path
 }

@@ -3,6 +3,7 @@ package client_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"log"
 	"net"
@@ -15,6 +16,7 @@ import (
 	"interlock.sh/client"
 	"interlock.sh/fault"
 	"interlock.sh/internal/clock"
+	"interlock.sh/internal/testkit"
 )
 
 // hasty is a clock whose short waits are over at once; the long ones, which guard against silence,
@@ -146,12 +148,7 @@ func TestLocalhostTriesBothFamilies(t *testing.T) {
 }
 
 func TestNobodyListens(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	base := "http://" + l.Addr().String()
-	_ = l.Close()
+	base := fmt.Sprintf("http://127.0.0.1:%d", testkit.FreePort(t))
 	c := newClient(t, client.Options{BaseURL: base})
 	wantCode(t, c.Do(t.Context(), "GET", "/", nil, nil), fault.Unavailable, base, "connection refused", "interlock serve")
 }

@@ -20,6 +20,7 @@ import (
 	"interlock.sh/ai"
 	"interlock.sh/client"
 	"interlock.sh/fleet"
+	"interlock.sh/internal/testkit"
 	"interlock.sh/internal/testkit/fakellama"
 	"interlock.sh/internal/testkit/gguftiny"
 )
@@ -27,12 +28,7 @@ import (
 // freePort is a port that nothing listens on.
 func freePort(t testing.TB) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return strconv.Itoa(l.Addr().(*net.TCPAddr).Port)
+	return strconv.Itoa(testkit.FreePort(t))
 }
 
 // nginx is Debian's nginx as it is installed (testdata/nginx), with a proxy_pass to upstream in its

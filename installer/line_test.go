@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"interlock.sh/internal/testkit"
 )
 
 func TestPastedLineIsTheBlockOfTheDocumentation(t *testing.T) {
@@ -47,9 +49,7 @@ unset INTERLOCK_MODEL_KEY
 func TestPastedLineCarriesNastyNames(t *testing.T) {
 	dir := t.TempDir()
 	fake := "#!/bin/sh\nprintf '%s' 'printf \"%s|\" \"$INTERLOCK_MODEL_KEY\" \"$@\"'\n"
-	if err := os.WriteFile(filepath.Join(dir, "curl"), []byte(fake), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	testkit.WriteProgram(t, filepath.Join(dir, "curl"), []byte(fake))
 	for _, name := range []string{
 		"my model", "it's", "$(touch HACKED)", "`touch HACKED`", "a;touch HACKED", "!!", "a\\b", "\"", "--role", "*",
 		"Ünïcödé 模型", "\x1b[31mred", "a\nb", "tab\there", "right\u202eleft", "100%d", "!\x1b'",

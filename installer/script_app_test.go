@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"interlock.sh/internal/testkit"
 )
 
 const rootPath = "/model-worker/tuf/metadata/1.root.json"
@@ -73,9 +75,7 @@ func TestScriptPicksTheAppFolderByTheRootOfTrust(t *testing.T) {
 				h.pin(t, c.as, c.pinned)
 			}
 			if c.broken {
-				if err := os.WriteFile(filepath.Join(h.home, ".nightshift/app/1.0.0/interlock"), []byte("#!/bin/sh\nexit 1\n"), 0o755); err != nil {
-					t.Fatal(err)
-				}
+				testkit.WriteProgram(t, filepath.Join(h.home, ".nightshift/app/1.0.0/interlock"), []byte("#!/bin/sh\nexit 1\n"))
 			}
 			if c.origin != "" {
 				p.signs(c.origin)
@@ -216,9 +216,7 @@ func TestScriptKeepsWhatStandsBesideTheProgram(t *testing.T) {
 	if out, ok := h.run(t, line...); !ok {
 		t.Fatalf("failed:\n%s", out)
 	}
-	if err := os.WriteFile(filepath.Join(h.home, ".nightshift/app/1.0.0/nightshift"), []byte(fakeUI), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	testkit.WriteProgram(t, filepath.Join(h.home, ".nightshift/app/1.0.0/nightshift"), []byte(fakeUI))
 	p.publish(t, "1.1.0", fakeProgram+"# newer\n", thisPlatform())
 	if out, ok := h.run(t, line...); !ok {
 		t.Fatalf("failed:\n%s", out)

@@ -16,6 +16,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"interlock.sh/internal/testkit"
 )
 
 const testKey = "ilc_SECRET_0123456789"
@@ -153,9 +155,7 @@ func newHost(t *testing.T, shell ...string) *host {
 func (h *host) shadow(t *testing.T, name, text string) {
 	t.Helper()
 	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	testkit.WriteProgram(t, filepath.Join(dir, name), []byte(text))
 	h.path = dir + ":" + h.path
 }
 

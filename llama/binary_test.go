@@ -9,15 +9,14 @@ import (
 	"testing"
 
 	"interlock.sh/fault"
+	"interlock.sh/internal/testkit"
 )
 
 // program writes a shell script that stands for llama-server.
 func program(t *testing.T, dir, script string) string {
 	t.Helper()
 	path := filepath.Join(dir, "llama-server")
-	if err := os.WriteFile(path, []byte("#!/bin/sh\n"+script), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	testkit.WriteProgram(t, path, []byte("#!/bin/sh\n"+script))
 	return path
 }
 

@@ -55,16 +55,6 @@ func (l *logBuffer) lines() []string {
 	return strings.Split(l.buf.String(), "\n")
 }
 
-func freePort(t *testing.T) int {
-	t.Helper()
-	l, err := net.Listen("tcp4", llama.Host+":0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().(*net.TCPAddr).Port
-}
-
 // start starts a real llama-server on a model, with changes to the usual spec.
 func start(t *testing.T, model string, change func(*llama.Spec)) *server {
 	t.Helper()
@@ -76,7 +66,7 @@ func start(t *testing.T, model string, change func(*llama.Spec)) *server {
 		t.Fatal(err)
 	}
 	s := llama.Spec{
-		Model: model, Alias: "tiny", Port: freePort(t), ContextLength: 1000, Slots: 2, Threads: 1,
+		Model: model, Alias: "tiny", Port: testkit.FreePort(t), ContextLength: 1000, Slots: 2, Threads: 1,
 		APIKey: ident.Secret("llama_"), APIKeyFile: filepath.Join(t.TempDir(), "key"),
 	}
 	change(&s)

@@ -11,6 +11,7 @@ import (
 
 	"interlock.sh/fault"
 	"interlock.sh/fleet/build"
+	"interlock.sh/internal/testkit"
 )
 
 // says is the file beside a program that tells this test binary, which stands there as the program, what to
@@ -42,15 +43,7 @@ func program(t *testing.T, dir, name, text string) File {
 	f := File{Program: name, OS: runtime.GOOS, Arch: runtime.GOARCH}
 	f.Name = f.target("1.0.0").File()
 	path := filepath.Join(dir, f.Name)
-	if err := os.Link(os.Args[0], path); err != nil {
-		b, err := os.ReadFile(os.Args[0])
-		if err == nil {
-			err = os.WriteFile(path, b, 0o755)
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
+	testkit.PlaceSelf(t, path)
 	if err := os.WriteFile(path+says, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}

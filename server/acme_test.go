@@ -11,10 +11,12 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
 
+	"interlock.sh/internal/testkit"
 	kit "interlock.sh/internal/testkit/plane"
 	"interlock.sh/server"
 )
@@ -55,12 +57,7 @@ func (l *logged) String() string {
 // freePort is an address on loopback where nothing listens.
 func freePort(t *testing.T) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close() //nolint:errcheck // a test's own
-	return l.Addr().String()
+	return net.JoinHostPort("127.0.0.1", strconv.Itoa(testkit.FreePort(t)))
 }
 
 func (a *authorized) start() {

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"interlock.sh/internal/clock"
+	"interlock.sh/internal/testkit"
 	"interlock.sh/internal/testkit/logind"
 )
 
@@ -30,9 +31,7 @@ func onBus(t *testing.T) (*logind.Bus, *logind.Logind) {
 func program(t *testing.T, name, script string) {
 	t.Helper()
 	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, name), []byte("#!/bin/sh\n"+script), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	testkit.WriteProgram(t, filepath.Join(dir, name), []byte("#!/bin/sh\n"+script))
 	t.Setenv("PATH", dir)
 }
 

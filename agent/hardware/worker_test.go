@@ -19,6 +19,7 @@ import (
 	"interlock.sh/ai"
 	"interlock.sh/fault"
 	"interlock.sh/internal/clock"
+	"interlock.sh/internal/testkit"
 	"interlock.sh/internal/testkit/fakellama"
 	"interlock.sh/internal/testkit/gguftiny"
 	"interlock.sh/internal/testkit/plane"
@@ -147,14 +148,7 @@ func (r *rig) wantAnswer() {
 // operators is a model server that someone else started.
 func (r *rig) operators(cfg fakellama.Config, args ...string) (url string, cmd *exec.Cmd) {
 	r.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		r.Fatal(err)
-	}
-	port := l.Addr().(*net.TCPAddr).Port
-	if err := l.Close(); err != nil {
-		r.Fatal(err)
-	}
+	port := testkit.FreePort(r)
 	path, env := fakellama.Command(cfg)
 	cmd = exec.Command(path, append([]string{"--host", llama.Host, "--port", strconv.Itoa(port), "-m", "/weights/tiny.gguf"}, args...)...)
 	cmd.Env = env

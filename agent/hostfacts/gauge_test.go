@@ -2,7 +2,6 @@ package hostfacts
 
 import (
 	"context"
-	"os"
 	"path/filepath"
 	"sync"
 	"testing"
@@ -10,6 +9,7 @@ import (
 
 	"interlock.sh/fleet"
 	"interlock.sh/internal/clock"
+	"interlock.sh/internal/testkit"
 )
 
 func TestAcceleratorsAreAskedAtMostEachHalfMinute(t *testing.T) {
@@ -59,9 +59,7 @@ func TestAcceleratorsAreAskedAtMostEachHalfMinute(t *testing.T) {
 func TestAVendorsToolThatHangsIsGivenUpWithWhatItStarted(t *testing.T) {
 	tool := filepath.Join(t.TempDir(), "nvidia-smi")
 	// The sleep holds the output open after its parent was killed.
-	if err := os.WriteFile(tool, []byte("#!/bin/sh\nsleep 5 &\nwait\n"), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	testkit.WriteProgram(t, tool, []byte("#!/bin/sh\nsleep 5 &\nwait\n"))
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
 	began := time.Now()

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"interlock.sh/internal/testkit"
 	"interlock.sh/internal/testkit/fakellama"
 )
 
@@ -161,10 +162,7 @@ func TestPipeMayBeRejoinedWithinTheGrace(t *testing.T) {
 		t.Fatal(err)
 	}
 	path, env := fakellama.Command(fakellama.Config{})
-	port, err := freePort()
-	if err != nil {
-		t.Fatal(err)
-	}
+	port := testkit.FreePort(t)
 	cmd := shimmed([]string{os.Args[0], shimArg}, pipe, patience, Command{Path: path, Args: []string{"-m", "x", "--port", fmt.Sprint(port)}})
 	cmd.Env, cmd.SysProcAttr = env, attributes(LeashPipe)
 	if err := cmd.Start(); err != nil {
@@ -271,10 +269,7 @@ func TestForeignServerIsNeverSignalled(t *testing.T) {
 // startForeign runs a llama-server that is not ours, in a group of its own.
 func startForeign(t *testing.T) *exec.Cmd {
 	t.Helper()
-	port, err := freePort()
-	if err != nil {
-		t.Fatal(err)
-	}
+	port := testkit.FreePort(t)
 	cmd := exec.Command(fakellama.Install(t, fakellama.Config{}), "-m", "x", "--port", fmt.Sprint(port))
 	cmd.SysProcAttr = attributes(LeashPipe)
 	if err := cmd.Start(); err != nil {

@@ -16,6 +16,7 @@ import (
 
 	"interlock.sh/agent/enrollment"
 	"interlock.sh/fleet/schedule"
+	"interlock.sh/internal/testkit"
 	"interlock.sh/internal/testkit/fakeagents"
 	"interlock.sh/internal/testkit/sessionbus"
 )
@@ -209,18 +210,13 @@ func TestAnUpdatedAppBecomesTheNewVersion(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	program, err := os.ReadFile(exe)
+	if err != nil {
+		t.Fatal(err)
+	}
 	for _, v := range []string{"1.0.0", "1.1.0"} {
-		dir := filepath.Join(string(s.home), "app", v)
-		if err := os.MkdirAll(dir, 0o755); err != nil {
-			t.Fatal(err)
-		}
-		b, err := os.ReadFile(exe)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(filepath.Join(dir, "nightshift"), b, 0o755); err != nil {
-			t.Fatal(err)
-		}
+		// Two files, not two links to one: the kernel names a running file by one of its names.
+		testkit.WriteProgram(t, filepath.Join(string(s.home), "app", v, "nightshift"), program)
 	}
 	current := filepath.Join(string(s.home), "app", "current")
 	if err := os.Symlink("1.0.0", current); err != nil {

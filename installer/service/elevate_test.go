@@ -11,15 +11,14 @@ import (
 	"testing"
 
 	"interlock.sh/fault"
+	"interlock.sh/internal/testkit"
 )
 
 // script is a program of a test.
 func script(t *testing.T, dir, name, text string) string {
 	t.Helper()
 	path := filepath.Join(dir, name)
-	if err := os.WriteFile(path, []byte("#!/bin/sh\n"+text), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	testkit.WriteProgram(t, path, []byte("#!/bin/sh\n"+text))
 	return path
 }
 
