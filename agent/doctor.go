@@ -9,6 +9,7 @@ import (
 	"interlock.sh/agent/localapi"
 	"interlock.sh/fault"
 	"interlock.sh/fleet"
+	"interlock.sh/internal/clock"
 	"interlock.sh/internal/diskspace"
 )
 
@@ -24,14 +25,14 @@ func (a *Agent) Doctor(ctx context.Context, deep bool) []localapi.Check {
 	a.mu.Lock()
 	desired := a.desired
 	a.mu.Unlock()
-	checks = append(checks, a.checkAwake(ctx))
+	checks = append(checks, a.checkHours(), a.checkAwake(ctx))
 	checks = append(checks, checkFiles(ctx, a.host.cache, desired, deep)...)
 	return append(checks, a.checkModels(ctx)...)
 }
 
 // Doctor checks what can be checked of an enrollment whether or not its agent runs.
 func Doctor(ctx context.Context, e enrollment.Enrollment, version string) []localapi.Check {
-	return atRest(ctx, e, version, diskspace.Free)
+	return append(atRest(ctx, e, version, diskspace.Free), hoursAtRest(ctx, e.Dir(), clock.System.Now()))
 }
 
 func atRest(ctx context.Context, e enrollment.Enrollment, version string, free func(string) (int64, error)) []localapi.Check {

@@ -51,6 +51,9 @@ func (a *Agent) Restart(within time.Duration) error {
 	if within == 0 {
 		within = replaceWithin
 	}
+	if err := a.mayStart(); err != nil {
+		return err
+	}
 	program, err := a.nextProgram()
 	if err != nil {
 		return err
@@ -64,6 +67,16 @@ func (a *Agent) Restart(within time.Duration) error {
 	a.mu.Unlock()
 	a.poke()
 	signal(a.replace)
+	return nil
+}
+
+// mayStart refuses where another image would find no enrollment to run: the one that does goes on.
+func (a *Agent) mayStart() error {
+	e := a.Enrollment
+	if _, err := e.Home.Load(e.Group, e.Role); err != nil {
+		return fault.Wrap(err, fault.Conflict, "an agent that starts now could not run: %s; this one goes on as version %s", said(err), a.Version).
+			WithHint("restore the file, or enroll again with a fresh key")
+	}
 	return nil
 }
 

@@ -98,11 +98,15 @@ func (a *Agent) doubts() []string {
 
 // measured reads what the ceilings of a wish ask for, and nothing else.
 func (a *Agent) measured(ctx context.Context, w schedule.Availability) schedule.Facts {
+	return measure(ctx, w, a.Power)
+}
+
+func measure(ctx context.Context, w schedule.Availability, read func(context.Context, power.Need) schedule.Facts) schedule.Facts {
 	need := power.Need{Mains: w.OnMains, Idle: w.IdleMinutes > 0}
 	if need == (power.Need{}) {
 		return schedule.Facts{}
 	}
-	return a.Power(ctx, need)
+	return read(ctx, need)
 }
 
 // limit is the owner's limit of downloads now.

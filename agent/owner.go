@@ -30,12 +30,18 @@ type ownerFile struct {
 
 func ownerPath(dir string) string { return filepath.Join(dir, "owner.json") }
 
+// asidePath is where a file that could not be read is kept when new hours take its place.
+func asidePath(dir string) string { return ownerPath(dir) + ".damaged" }
+
 // loadWish reads what the owner wants. What cannot be read is taken for a pause, the cautious reading;
 // the problem says why.
 func loadWish(dir string) (w localapi.Wish, problem string) {
 	b, err := os.ReadFile(ownerPath(dir))
 	if errors.Is(err, fs.ErrNotExist) {
-		return localapi.Wish{Availability: schedule.Availability{Mode: schedule.Always}}, ""
+		if _, aside := os.Lstat(asidePath(dir)); aside != nil {
+			return localapi.Wish{Availability: schedule.Availability{Mode: schedule.Always}}, ""
+		}
+		err = errors.New("it was set aside as owner.json.damaged, and none were set since")
 	}
 	if err == nil {
 		w, err = parseWish(b)
@@ -44,6 +50,21 @@ func loadWish(dir string) (w localapi.Wish, problem string) {
 		return localapi.Wish{Availability: schedule.Availability{Mode: schedule.Paused}}, "the hours in owner.json cannot be read: " + said(err) + "; set them again"
 	}
 	return w, ""
+}
+
+// saveWish keeps what the owner wants. With aside, what could not be read is kept beside it; a machine that
+// loses power in between finds that, and stays paused.
+func saveWish(dir string, w localapi.Wish, aside bool) error {
+	b, err := json.Marshal(ownerFile{wishSchema, w})
+	if err != nil {
+		return err
+	}
+	if aside {
+		if err := os.Rename(ownerPath(dir), asidePath(dir)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("set the damaged hours aside: %w", err)
+		}
+	}
+	return atomicfile.Write(ownerPath(dir), append(b, '\n'), 0o600)
 }
 
 func parseWish(b []byte) (localapi.Wish, error) {
@@ -76,25 +97,41 @@ func oldWish(mode fleet.Mode) (localapi.Wish, error) {
 	return w, nil
 }
 
-// SetOwner pauses, drains or resumes in the owner's name. Resuming lifts what was paused by hand, also
-// the mode paused; hours stay.
+// SetOwner pauses, drains or resumes in the owner's name. Resuming lifts what was paused by hand: of the mode
+// paused, it brings back the mode from before. Hours and other ceilings stay.
 func (a *Agent) SetOwner(mode fleet.Mode) error {
-	var change func(w *localapi.Wish)
 	switch mode {
 	case fleet.Paused:
-		change = func(w *localapi.Wish) { w.Hold = &schedule.Hold{} }
+		return a.byHand(&schedule.Hold{})
 	case fleet.Draining:
-		change = func(w *localapi.Wish) { w.Hold = &schedule.Hold{Drain: true} }
+		return a.byHand(&schedule.Hold{Drain: true})
 	case fleet.Active:
-		change = func(w *localapi.Wish) {
-			if w.Hold = nil; w.Mode == schedule.Paused {
-				w.Mode = schedule.Always
+		return a.wishes(func(w *localapi.Wish, damaged string) error {
+			if damaged != "" {
+				return fault.New(fault.Conflict, "%s", damaged).WithHint(setHoursHint)
 			}
-		}
-	default:
-		return fault.New(fault.Invalid, "mode %q is none of active, paused, draining", mode).WithField("mode")
+			w.Hold = nil
+			return takeUp(w)
+		})
 	}
-	return a.wishes(change)
+	return fault.New(fault.Invalid, "mode %q is none of active, paused, draining", mode).WithField("mode")
+}
+
+const setHoursHint = "interlock agent hours always, or night, or window; a file that cannot be read is kept as owner.json.damaged"
+
+// takeUp ends the mode paused. Hours that nobody knows any more are not made up: that would be to work when the
+// owner may not want it.
+func takeUp(w *localapi.Wish) error {
+	if w.Mode != schedule.Paused {
+		return nil
+	}
+	was := w.Availability
+	was.Mode = w.Before
+	if was.Mode == "" || was.Mode == schedule.Paused || was.Check() != nil {
+		return fault.New(fault.Conflict, "the machine is set to paused, and the hours from before are not known").WithHint(setHoursHint)
+	}
+	w.Availability, w.Before = was, ""
+	return nil
 }
 
 // Pause pauses beside the hours, for d; until it is resumed when d is 0.
@@ -103,7 +140,15 @@ func (a *Agent) Pause(d time.Duration) error {
 		return a.SetOwner(fleet.Paused)
 	}
 	until := a.clock.Now().Add(d).UTC().Round(0).Truncate(time.Second)
-	return a.wishes(func(w *localapi.Wish) { w.Hold = &schedule.Hold{Until: &until} })
+	return a.byHand(&schedule.Hold{Until: &until})
+}
+
+// byHand puts a hold beside the hours.
+func (a *Agent) byHand(h *schedule.Hold) error {
+	return a.wishes(func(w *localapi.Wish, _ string) error {
+		w.Hold = h
+		return nil
+	})
 }
 
 // SetAvailability sets the owner's hours and other ceilings. A pause by hand stays beside them, until its
@@ -114,34 +159,51 @@ func (a *Agent) SetAvailability(ctx context.Context, want schedule.Availability)
 	}
 	want.Mode = cmp.Or(want.Mode, schedule.Always)
 	facts := a.measured(ctx, want) // before it counts: what was not asked yet is not unknown
-	return a.wishes(func(w *localapi.Wish) {
+	return a.setHours(func(w *localapi.Wish, _ string) error {
+		switch {
+		case want.Mode != schedule.Paused:
+			w.Before = ""
+		case w.Mode != schedule.Paused:
+			w.Before = w.Mode
+		}
 		w.Availability = want
 		a.mu.Lock()
 		a.ceiling.facts = facts
 		a.mu.Unlock()
+		return nil
 	})
 }
 
-// wishes changes what the owner wants, durably, and heeds it.
-func (a *Agent) wishes(change func(w *localapi.Wish)) error {
+// wishChange changes a wish; damaged is why the wish could not be read.
+type wishChange func(w *localapi.Wish, damaged string) error
+
+// wishes changes what the owner wants beside the hours, durably, and heeds it. Where the hours could not be
+// read, the machine stays paused and the file as it is: only new hours take its place.
+func (a *Agent) wishes(change wishChange) error { return a.change(change, false) }
+
+// setHours changes the hours, likewise. A file that could not be read is set aside.
+func (a *Agent) setHours(change wishChange) error { return a.change(change, true) }
+
+func (a *Agent) change(change wishChange, hours bool) error {
 	a.owning.Lock() // of two wishes at once, the one that is kept on disk is the one that holds
 	defer a.owning.Unlock()
 	a.mu.Lock()
-	w := a.ceiling.wish
+	w, damaged := a.ceiling.wish, a.ceiling.damaged
 	a.mu.Unlock()
 	if !w.Hold.Active(a.clock.Now()) {
 		w.Hold = nil
 	}
-	change(&w)
-	b, err := json.Marshal(ownerFile{wishSchema, w})
-	if err != nil {
+	if err := change(&w, damaged); err != nil {
 		return err
 	}
-	if err := atomicfile.Write(ownerPath(a.Enrollment.Dir()), append(b, '\n'), 0o600); err != nil {
-		return err
+	if hours || damaged == "" {
+		if err := saveWish(a.Enrollment.Dir(), w, damaged != ""); err != nil {
+			return err
+		}
+		damaged = ""
 	}
 	a.mu.Lock()
-	a.ceiling.wish, a.ceiling.damaged = w, ""
+	a.ceiling.wish, a.ceiling.damaged = w, damaged
 	a.mu.Unlock()
 	a.judge()
 	signal(a.ceiling.again)

@@ -13,6 +13,7 @@ import (
 
 	"interlock.sh/agent/localapi"
 	"interlock.sh/fleet"
+	"interlock.sh/fleet/schedule"
 	"interlock.sh/internal/testkit/fakellama"
 )
 
@@ -210,9 +211,7 @@ func TestAnOwnersPauseOutlivesTheAgent(t *testing.T) {
 	if err := r.agent.SetOwner("asleep"); err == nil {
 		t.Error("a mode that is none was taken")
 	}
-	if err := r.agent.SetOwner(fleet.Active); err != nil {
-		t.Fatal(err)
-	}
+	r.wants(schedule.Availability{Mode: schedule.Always})
 	r.awaitMachine("ready")
 }
 

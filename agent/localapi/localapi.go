@@ -41,7 +41,8 @@ func (s Status) KnowsHours() bool { return s.Hours.Mode != "" }
 // re-enrollment.
 type Wish struct {
 	schedule.Availability
-	Hold *schedule.Hold `json:"hold,omitempty"`
+	Before schedule.Mode  `json:"before,omitempty" doc:"of mode paused: the mode that resuming brings back"`
+	Hold   *schedule.Hold `json:"hold,omitempty"`
 }
 
 // Awake says whether the machine is kept from sleeping while a task runs.
