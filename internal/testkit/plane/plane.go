@@ -15,11 +15,12 @@ import (
 	"interlock.sh/access"
 	"interlock.sh/client"
 	"interlock.sh/internal/clock"
+	"interlock.sh/internal/testkit"
 	"interlock.sh/server"
 )
 
-// Patience bounds every wait of a test. It costs nothing when all is well, and a busy machine needs it.
-const Patience = time.Minute
+// Patience bounds every wait of this package.
+const Patience = testkit.Patience
 
 // Options vary a plane. The zero value is a plane on the machine's clock, with project "demo".
 type Options struct {
