@@ -344,13 +344,17 @@ func TestARoleThatThisVersionCannotRunRestartsToo(t *testing.T) {
 	})
 }
 
-// TestTheDowntimeOfAnUpdate measures what applications see: the time between the last claim of the old
-// program and the first of the new one.
+// TestTheDowntimeOfAnUpdate logs what applications see: how long no claim is out between the last one of the old
+// program and the first of the new one. The benchmark holds it to its bound.
 func TestTheDowntimeOfAnUpdate(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, fakellama.Config{})
 	var mu sync.Mutex
-	var claims []time.Time
+	type claims struct {
+		at  time.Time
+		out int // how many from then on
+	}
+	var seen []claims
 	out := 0
 	r.road.watch(func(req *http.Request, began bool) {
 		if req.URL.Path != "/api/workers/claim" {
@@ -363,35 +367,36 @@ func TestTheDowntimeOfAnUpdate(t *testing.T) {
 		} else {
 			out--
 		}
-		claims = append(claims, time.Now())
+		seen = append(seen, claims{time.Now(), out})
 	})
 	r.install("1.0.0")
 	r.startInstalled()
 	r.plane.Deploy(nil, r.group, "tiny", 1)
-	r.awaitVersion("1.0.0")
+	old := r.awaitVersion("1.0.0")
 	r.await("a claim", func() bool { mu.Lock(); defer mu.Unlock(); return out == 1 })
 	for _, version := range []string{"1.1.0", "1.2.0", "1.3.0"} {
 		mu.Lock()
-		before := len(claims)
+		before := len(seen)
 		mu.Unlock()
 		r.install(version)
 		must(t, r.door().Restart(t.Context(), 0))
-		var last, first time.Time
+		if now := r.awaitVersion(version); now.Pid != old.Pid || now.Report.Deployments[0].Pid != old.Report.Deployments[0].Pid {
+			t.Errorf("version %s is process %d with %+v, it was %d with %+v", version, now.Pid, now.Report.Deployments, old.Pid, old.Report.Deployments)
+		}
+		// The old program is gone: its claim has ended, and the one that is out is of the new program.
+		var down time.Duration
 		r.await("a claim of "+version, func() bool {
 			mu.Lock()
 			defer mu.Unlock()
-			if len(claims) < before+2 {
-				return false
+			down = 0
+			for i, c := range seen[before:] {
+				if next := before + i + 1; c.out == 0 && next < len(seen) {
+					down = max(down, seen[next].at.Sub(c.at))
+				}
 			}
-			last, first = claims[before], claims[before+1]
-			return true
+			return len(seen) >= before+2 && out == 1
 		})
-		r.awaitVersion(version)
-		if down := first.Sub(last); down > 5*time.Second {
-			t.Errorf("no work was taken for %v", down)
-		} else {
-			t.Logf("no work was taken for %v", down)
-		}
+		t.Logf("no work was taken for %v", down)
 	}
 }
 

