@@ -287,7 +287,7 @@ func TestAttackSlowRetrieval(t *testing.T) {
 				})
 				r.Origins = append(r.Origins, honest)
 				u := r.updater()
-				u.patience = patience{time.Second, time.Second, 30 * time.Second}
+				u.patience = patience{5 * time.Second, 5 * time.Second, 2 * time.Minute} // for the honest one too, on a busy machine
 				r.clock.Advance(DefaultMinEvery)
 				n, err := u.Run(t.Context())
 				must(t, err)
