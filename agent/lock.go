@@ -55,5 +55,8 @@ func sameOpenFile(a, b *os.File) (bool, error) {
 	return os.SameFile(x, y), nil
 }
 
-// Unlock gives the role to the next agent.
-func (l *roleLock) Unlock() error { return l.file.Close() }
+// Unlock gives the role to the next agent. Closing the file alone would leave it with a child that this
+// process is just starting, until that child is another program.
+func (l *roleLock) Unlock() error {
+	return errors.Join(unix.Flock(int(l.file.Fd()), unix.LOCK_UN), l.file.Close())
+}
