@@ -18,7 +18,7 @@ import (
 // programReleaseCmd is the noun of the release machine. It is another thing than a release of a model.
 func (a *app) programReleaseCmd() *cobra.Command {
 	return noun("release", "Release machine: build, sign and publish versions of these programs",
-		noun("keys", "Keys that sign releases", a.releaseKeysInitCmd(), a.releaseKeysRotateCmd()),
+		noun("keys", "Keys that sign releases", a.releaseKeysInitCmd(), a.releaseKeysRotateCmd(), a.releaseKeysNewCmd(), a.releaseKeysSignCmd(), a.releaseKeysApplyCmd()),
 		a.releaseBuildCmd(), a.releaseSignCmd(), a.releasePublishCmd(), a.releaseRefreshCmd(), a.releaseYankCmd(),
 		noun("channel", "Which share of the machines is offered a version", a.releaseShareCmd()),
 		a.releaseStatusCmd(),
@@ -38,9 +38,15 @@ type desk struct {
 }
 
 func (a *app) desk(cmd *cobra.Command) *desk {
+	d := a.holder(cmd)
+	cmd.Flags().StringVar(&d.repository, "repository", "release-repository", "`folder` of the signed repository")
+	return d
+}
+
+// holder is the desk of who has keys and no repository.
+func (a *app) holder(cmd *cobra.Command) *desk {
 	d := &desk{a: a}
 	f := cmd.Flags()
-	f.StringVar(&d.repository, "repository", "release-repository", "`folder` of the signed repository")
 	f.StringArrayVar(&d.keys, "keys", []string{"release-keys"}, "`folder` of key files; give it several times when they are in several places. New keys go into the first")
 	f.IntVar(&d.fd, "passphrase-fd", -1, "read passphrases from this open file `descriptor`, a line each, in the order in which they are needed (default: the terminal, else the standard input)")
 	return d
@@ -128,14 +134,20 @@ func (a *app) releaseKeysInitCmd() *cobra.Command {
 			"Passphrases are asked for in this order: root-1 and the other root keys, snapshot-1, targets-1, timestamp-1.\n" +
 			"Then move the root keys to where nothing is online, each to another place or person: a root is made by a\n" +
 			"threshold of them, and nothing else is done with them. Machines keep the first root that they saw, or\n" +
-			"the one that was built in.",
-		Example: "  interlock release keys init --root-keys 3 --threshold 2",
+			"the one that was built in.\n\n" +
+			"Root keys that are never to meet are made by their holders (keys new root-1), who give their .pub files to\n" +
+			"--root-key. What --out writes is then signed by a threshold of them (keys sign) and begins the repository\n" +
+			"(keys apply).",
+		Example: "  interlock release keys init --root-keys 3 --threshold 2\n" +
+			"  interlock release keys init --root-key root-1.pub --root-key root-2.pub --root-key root-3.pub --out first-root.json",
 	}
 	d, s := a.desk(cmd), release.DefaultSettings()
 	var layout release.Layout
 	f := cmd.Flags()
 	f.IntVar(&layout.RootKeys, "root-keys", 3, "how many root keys there are")
 	f.IntVar(&layout.Threshold, "threshold", 2, "how many of them make a root")
+	rootKeys := f.StringArray("root-key", nil, "public `file` of a root key that its holder keeps; repeat it for each")
+	out := outFlag(cmd)
 	f.IntVar(&s.RootDays, "root-days", s.RootDays, "life of a root in `days`")
 	f.IntVar(&s.TargetsDays, "targets-days", s.TargetsDays, "life of the list of programs in `days`")
 	f.IntVar(&s.SnapshotDays, "snapshot-days", s.SnapshotDays, "life of a snapshot in `days`")
@@ -145,6 +157,9 @@ func (a *app) releaseKeysInitCmd() *cobra.Command {
 		keys, err := d.ring()
 		if err != nil {
 			return err
+		}
+		if len(*rootKeys) > 0 || *out != "" {
+			return a.proposeFirst(cmd.Context(), d, *rootKeys, layout.Threshold, s, keys, *out)
 		}
 		r, err := release.Init(cmd.Context(), d.repository, layout, s, keys, a.clock)
 		if err != nil {
@@ -172,21 +187,38 @@ func (a *app) releaseKeysRotateCmd() *cobra.Command {
 			"It wants the passphrases of a threshold of root keys, of the old root and of the new one. A key that is\n" +
 			"replaced is named by its file, or by the first digits of its id when the file is lost. What replaced keys\n" +
 			"had signed is signed again, by the replaced keys too where their files are here, so that no machine waits in\n" +
-			"between. Passphrases are asked for in this order: new keys, root keys, then targets, snapshot and timestamp.",
-		Example: "  interlock release keys rotate --keys /media/usb1 --keys /media/usb2\n" +
-			"  interlock release keys rotate --replace targets-1 --keys release-keys --keys /media/usb1 --keys /media/usb2",
+			"between. Passphrases are asked for in this order: new keys, root keys, then targets, snapshot and timestamp.\n\n" +
+			"With --out no root key has to be here: the root is written to a file, which goes round among the holders\n" +
+			"(keys sign) and comes back (keys apply).",
+		Example: "  interlock release keys rotate --replace 3460e0d7ae21=root-4.pub --replace targets-1 --out next-root.json\n" +
+			"  interlock release keys rotate --keys /media/usb1 --keys /media/usb2",
 	}
 	d := a.desk(cmd)
-	replace := cmd.Flags().StringArray("replace", nil, "`key` that a new one takes the place of; may be given several times")
+	named := cmd.Flags().StringArray("replace", nil, "`key` that a new one takes the place of, or key=file.pub for one that its holder made; may be given several times")
+	out := outFlag(cmd)
 	scryptFlag(cmd, d)
 	cmd.RunE = d.on(func(ctx context.Context, r *release.Repository, keys *release.Keyring, _ []string) error {
-		out, err := r.Rotate(ctx, *replace, keys)
+		replace, err := replacements(*named)
 		if err != nil {
 			return err
 		}
-		a.sayPublished(out)
-		for _, name := range *replace {
-			a.say("%s signs nothing any more", name)
+		if *out != "" {
+			if err := isNew(*out); err != nil {
+				return err
+			}
+			p, err := r.Propose(ctx, replace, keys)
+			if err != nil {
+				return err
+			}
+			return a.writeProposal(p, *out)
+		}
+		done, err := r.Rotate(ctx, replace, keys)
+		if err != nil {
+			return err
+		}
+		a.sayPublished(done)
+		for _, x := range replace {
+			a.say("%s signs nothing any more", x.Key)
 		}
 		a.note("bring it to the control planes: interlock release publish --api <url>")
 		return nil

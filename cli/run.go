@@ -170,6 +170,16 @@ func exactly(n int) cobra.PositionalArgs {
 	}
 }
 
+// atLeast is the rule for verbs with n arguments or more.
+func atLeast(n int) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if len(args) >= n {
+			return nil
+		}
+		return exactly(n)(cmd, args)
+	}
+}
+
 type usageError struct{ text string }
 
 // Error says what is wrong with the command line.

@@ -49,7 +49,7 @@ var commands = map[string]func(r *Repository, keys *Keyring, dist string) error{
 		return err
 	},
 	"rotate": func(r *Repository, keys *Keyring, _ string) error {
-		_, err := r.Rotate(context.Background(), []string{"targets-1", "snapshot-1", "timestamp-1", "root-1"}, keys)
+		_, err := r.Rotate(context.Background(), replacements("targets-1", "snapshot-1", "timestamp-1", "root-1"), keys)
 		return err
 	},
 }

@@ -24,6 +24,7 @@
 // # Keys
 //
 // Root keys are offline: each is a file of its own under its own passphrase, and a new root wants a
-// threshold of the old and of the new ones. The keys of targets, snapshot and timestamp are files of the
+// threshold of the old and of the new ones. Their holders sign it one by one, each where their key is: a
+// Proposal is the file that goes round, and carries all that a holder can know and check. The keys of targets, snapshot and timestamp are files of the
 // same kind, kept where releases are made; a stolen one ends with the next root.
 package release

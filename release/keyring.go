@@ -64,38 +64,52 @@ func NewKeyring(dirs []string, ask Ask, cost int) (*Keyring, error) {
 	return k, nil
 }
 
-// make makes keys of a role with fresh names; save puts them on disk.
+// make makes keys of a role with fresh names; save puts them on disk. Every passphrase is asked for before:
+// who gives up in the middle leaves no half of a set behind.
 func (k *Keyring) make(ctx context.Context, role string, n int) ([]Key, error) {
-	// Every passphrase first: who gives up in the middle leaves no half of a set behind.
 	var keys []Key
-	var passphrases []string
 	for range n {
-		key, err := newKey(k.freeName(role), role)
+		key, err := k.makeNamed(ctx, k.freeName(role), role)
 		if err != nil {
 			return nil, err
 		}
-		passphrase, err := k.ask(ctx, key.Name, true)
-		if err == nil {
-			err = CheckPassphrase(passphrase)
-		}
-		if err != nil {
-			return nil, err
-		}
-		id, err := key.id()
-		if err != nil {
-			return nil, err
-		}
-		k.found[id] = sealedKey{name: key.Name, keyFile: keyFile{Role: role, ID: id}}
-		k.open[id] = key
-		keys, passphrases = append(keys, key), append(passphrases, passphrase)
+		keys = append(keys, key)
 	}
-	k.unsaved = append(k.unsaved, unsaved{keys, passphrases})
 	return keys, nil
 }
 
+// makeNamed makes one key; save puts it on disk.
+func (k *Keyring) makeNamed(ctx context.Context, name, role string) (Key, error) {
+	for _, have := range k.found {
+		if have.name == name {
+			return Key{}, fault.New(fault.Conflict, "there is a key %s in %s already, and a key is never replaced", name, strings.Join(k.dirs, ", ")).
+				WithHint("name it %s", k.freeName(role))
+		}
+	}
+	key, err := newKey(name, role)
+	if err != nil {
+		return Key{}, err
+	}
+	passphrase, err := k.ask(ctx, key.Name, true)
+	if err == nil {
+		err = CheckPassphrase(passphrase)
+	}
+	if err != nil {
+		return Key{}, err
+	}
+	id, err := key.id()
+	if err != nil {
+		return Key{}, err
+	}
+	k.found[id] = sealedKey{name: key.Name, keyFile: keyFile{Role: role, ID: id}}
+	k.open[id] = key
+	k.unsaved = append(k.unsaved, unsaved{key, passphrase})
+	return key, nil
+}
+
 type unsaved struct {
-	keys        []Key
-	passphrases []string
+	key        Key
+	passphrase string
 }
 
 // save writes the keys that were made.
@@ -103,11 +117,9 @@ func (k *Keyring) save() error {
 	if err := os.MkdirAll(k.dirs[0], 0o700); err != nil {
 		return fmt.Errorf("make the folder of keys: %w", err)
 	}
-	for _, some := range k.unsaved {
-		for i, key := range some.keys {
-			if err := key.save(k.dirs[0], some.passphrases[i], k.cost); err != nil {
-				return err
-			}
+	for _, u := range k.unsaved {
+		if err := u.key.save(k.dirs[0], u.passphrase, k.cost); err != nil {
+			return err
 		}
 	}
 	k.unsaved = nil
@@ -138,7 +150,7 @@ func (k *Keyring) byName(name string) (id, role string, err error) {
 		}
 	}
 	return "", "", fault.New(fault.NotFound, "there is no key %s in %s", name, strings.Join(k.dirs, ", ")).WithField("replace").
-		WithHint("its file is needed to know the key; name its folder with --keys")
+		WithHint("its file is needed to know the key: name its folder with --keys, or the key by the first digits of its id (interlock release status --json)")
 }
 
 // reach reports whether the files of a threshold of each release role's keys are here.
@@ -186,26 +198,43 @@ func (k *Keyring) unlockFor(ctx context.Context, root *metadata.RootType, role s
 	})
 	var keys []Key
 	for _, sealed := range have[:r.Threshold] {
-		key, ok := k.open[sealed.ID]
-		if !ok {
-			passphrase, err := k.ask(ctx, sealed.name, false)
-			if err != nil {
-				return nil, err
-			}
-			if key, err = sealed.unlock(passphrase); err != nil {
-				return nil, err
-			}
-			k.open[sealed.ID] = key
+		key, err := k.unlock(ctx, sealed)
+		if err != nil {
+			return nil, err
 		}
 		keys = append(keys, key)
 	}
 	return keys, nil
 }
 
+// unlock unlocks a key, once.
+func (k *Keyring) unlock(ctx context.Context, sealed sealedKey) (Key, error) {
+	if key, ok := k.open[sealed.ID]; ok {
+		return key, nil
+	}
+	passphrase, err := k.ask(ctx, sealed.name, false)
+	if err != nil {
+		return Key{}, err
+	}
+	key, err := sealed.unlock(passphrase)
+	if err == nil {
+		k.open[sealed.ID] = key
+	}
+	return key, err
+}
+
 // sign replaces the signatures of m by those of keys.
 func sign[T metadata.Roles](m *metadata.Metadata[T], keys ...[]Key) error {
 	m.ClearSignatures()
+	return addSignatures(m, keys...)
+}
+
+// addSignatures signs m by each of the keys that has not.
+func addSignatures[T metadata.Roles](m *metadata.Metadata[T], keys ...[]Key) error {
 	signed := map[string]bool{}
+	for _, s := range m.Signatures {
+		signed[s.KeyID] = true
+	}
 	for _, some := range keys {
 		for _, key := range some {
 			if id, err := key.id(); err != nil || signed[id] {

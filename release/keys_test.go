@@ -19,10 +19,17 @@ import (
 func (l *lab) rotate(ring *Keyring, replace ...string) (out Published, err error) {
 	l.t.Helper()
 	err = l.with(func(r *Repository) error {
-		out, err = r.Rotate(l.t.Context(), replace, ring)
+		out, err = r.Rotate(l.t.Context(), replacements(replace...), ring)
 		return err
 	})
 	return out, err
+}
+
+func replacements(names ...string) (out []Replacement) {
+	for _, name := range names {
+		out = append(out, Replacement{Key: name})
+	}
+	return out
 }
 
 func (l *lab) keyFiles(dir string) []string {

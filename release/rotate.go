@@ -14,32 +14,22 @@ import (
 // minIDPrefix is how much of a key's id names it.
 const minIDPrefix = 8
 
-// Rotate makes the next root: the keys named by replace give way to new ones, and its life begins anew.
-// A key is named by its file, or by eight or more digits of its id when the file is lost. The new root is
-// signed by the thresholds of the old and of the new one, so machines follow from any root they know;
-// what replaced keys had signed is signed again and live with it.
-func (r *Repository) Rotate(ctx context.Context, replace []string, keys *Keyring) (Published, error) {
-	if r.Pending() {
-		return Published{}, fault.New(fault.Conflict, "something is signed that is not published: replacing keys would make it live").
-			WithHint("interlock release publish first")
-	}
-	old := r.root()
-	text, err := old.ToBytes(false)
+// Replacement is a key of the root that another one takes the place of.
+type Replacement struct {
+	Key string     // its file's name, or eight or more digits of its id when the file is elsewhere or lost
+	By  *PublicKey // nil: one that is made here
+}
+
+// Rotate makes the next root: the keys named by replace give way to others, and its life begins anew.
+// The new root is signed by the thresholds of the old and of the new one, so machines follow from any root
+// they know; what replaced keys had signed is signed again and live with it. The keys of both thresholds
+// must be in the ring; Propose and Apply do without.
+func (r *Repository) Rotate(ctx context.Context, replace []Replacement, keys *Keyring) (Published, error) {
+	next, err := r.nextRoot(ctx, replace, keys)
 	if err != nil {
-		return Published{}, fmt.Errorf("rotate keys: %w", err)
+		return Published{}, err
 	}
-	next, err := metadata.Root().FromBytes(text)
-	if err != nil {
-		return Published{}, fmt.Errorf("rotate keys: %w", err)
-	}
-	next.Signed.Version++
-	next.Signed.Expires = r.expires(days(r.settings.RootDays))
-	for _, name := range replace {
-		if err := r.replaceKey(ctx, &next.Signed, name, keys); err != nil {
-			return Published{}, err
-		}
-	}
-	before, err := keys.unlockFor(ctx, &old.Signed, metadata.ROOT)
+	before, err := keys.unlockFor(ctx, &r.root().Signed, metadata.ROOT)
 	if err != nil {
 		return Published{}, err
 	}
@@ -50,6 +40,61 @@ func (r *Repository) Rotate(ctx context.Context, replace []string, keys *Keyring
 	if err := sign(next, before, after); err != nil {
 		return Published{}, err
 	}
+	return r.install(ctx, next, keys)
+}
+
+// Propose makes the next root as Rotate does, without a signature: its holders sign it elsewhere. New keys
+// are saved; nothing names them until it is applied.
+func (r *Repository) Propose(ctx context.Context, replace []Replacement, keys *Keyring) (Proposal, error) {
+	for _, x := range replace {
+		if _, role, err := r.findKey(&r.root().Signed, x.Key, keys); err != nil {
+			return Proposal{}, err
+		} else if role == metadata.ROOT && x.By == nil {
+			return Proposal{}, fault.New(fault.Invalid, "key %s is a root key, and the one in its place would be made here, on the release machine", x.Key).WithField("replace").
+				WithHint("its holder makes it: interlock release keys new root-4; then --replace %s=root-4.pub", x.Key)
+		}
+	}
+	next, err := r.nextRoot(ctx, replace, keys)
+	if err != nil {
+		return Proposal{}, err
+	}
+	return Proposal{old: r.root(), next: next}, keys.save()
+}
+
+// nextRoot is the unsigned root that follows.
+func (r *Repository) nextRoot(ctx context.Context, replace []Replacement, keys *Keyring) (*metadata.Metadata[metadata.RootType], error) {
+	if err := r.nothingPending(); err != nil {
+		return nil, err
+	}
+	text, err := r.root().ToBytes(false)
+	if err != nil {
+		return nil, fmt.Errorf("rotate keys: %w", err)
+	}
+	next, err := metadata.Root().FromBytes(text)
+	if err != nil {
+		return nil, fmt.Errorf("rotate keys: %w", err)
+	}
+	next.ClearSignatures()
+	next.Signed.Version++
+	next.Signed.Expires = r.expires(days(r.settings.RootDays))
+	for _, x := range replace {
+		if err := r.replaceKey(ctx, &next.Signed, x, keys); err != nil {
+			return nil, err
+		}
+	}
+	return next, nil
+}
+
+func (r *Repository) nothingPending() error {
+	if !r.Pending() {
+		return nil
+	}
+	return fault.New(fault.Conflict, "something is signed that is not published: replacing keys would make it live").
+		WithHint("interlock release publish first")
+}
+
+// install makes a signed root the newest, and signs anew what is not good under it.
+func (r *Repository) install(ctx context.Context, next *metadata.Metadata[metadata.RootType], keys *Keyring) (Published, error) {
 	r.roots = append(r.roots, next)
 	onlyRoot := r.current()
 	r.roots = r.roots[:len(r.roots)-1]
@@ -67,13 +112,22 @@ func (r *Repository) Rotate(ctx context.Context, replace []string, keys *Keyring
 	return Published{Root: next.Signed.Version}, nil
 }
 
-func (r *Repository) replaceKey(ctx context.Context, root *metadata.RootType, name string, keys *Keyring) error {
-	id, role, err := r.findKey(root, name, keys)
+func (r *Repository) replaceKey(ctx context.Context, root *metadata.RootType, x Replacement, keys *Keyring) error {
+	id, role, err := r.findKey(root, x.Key, keys)
 	if err != nil {
 		return err
 	}
+	if x.By != nil && x.By.Role != role {
+		return fault.New(fault.Invalid, "key %s is one of %s, and %s is one of %s", x.Key, role, x.By.Name, x.By.Role).WithField("replace")
+	}
+	if x.By != nil && root.Keys[x.By.ID] != nil {
+		return fault.New(fault.Conflict, "key %s is in the root already", x.By.Name).WithField("replace").WithHint("a key takes one place")
+	}
 	if err := root.RevokeKey(id, role); err != nil {
-		return fmt.Errorf("replace key %s: %w", name, err)
+		return fmt.Errorf("replace key %s: %w", x.Key, err)
+	}
+	if x.By != nil {
+		return root.AddKey(x.By.key, role)
 	}
 	made, err := keys.make(ctx, role, 1)
 	if err != nil {
@@ -81,7 +135,7 @@ func (r *Repository) replaceKey(ctx context.Context, root *metadata.RootType, na
 	}
 	public, err := made[0].public()
 	if err != nil {
-		return fmt.Errorf("replace key %s: %w", name, err)
+		return fmt.Errorf("replace key %s: %w", x.Key, err)
 	}
 	return root.AddKey(public, role)
 }
