@@ -3,6 +3,7 @@ package tray
 import (
 	"fmt"
 	"net/url"
+	"strings"
 
 	"interlock.sh/fleet/schedule"
 )
@@ -165,7 +166,7 @@ func choices(a Agent) []Item {
 	}
 	if a.Older() {
 		for _, it := range []*Item{&night, &custom} {
-			it.Enabled, it.Label = false, it.Label+" ("+NeedsNewer+")"
+			it.Enabled, it.Label = false, strings.TrimSuffix(it.Label, "…")+" ("+NeedsNewer+")"
 		}
 	}
 	return []Item{choice("Always", schedule.Always), night, choice("Paused", schedule.Paused), custom}

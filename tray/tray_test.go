@@ -149,11 +149,11 @@ func choices(t *testing.T, s tray.Snapshot) string {
 
 func TestChoices(t *testing.T) {
 	for want, change := range map[string]func(*localapi.Status){
-		"[x] Always | [ ] 10 PM–7 AM | [ ] Paused | [ ] Custom hours…":                                                 nil,
-		"[ ] Always | [x] 10 PM–7 AM | [ ] Paused | [ ] Custom hours…":                                                 func(s *localapi.Status) { s.Wish.Mode = schedule.Night },
-		"[ ] Always | [ ] 10 PM–7 AM | [x] Paused | [ ] Custom hours…":                                                 func(s *localapi.Status) { s.Wish.Mode = schedule.Paused },
-		"[x] Always | ([ ] 10 PM–7 AM (needs a newer agent)) | [ ] Paused | ([ ] Custom hours… (needs a newer agent))": older,
-		"[ ] Always | ([ ] 10 PM–7 AM (needs a newer agent)) | [x] Paused | ([ ] Custom hours… (needs a newer agent))": func(s *localapi.Status) { older(s); s.Owner = fleet.Paused },
+		"[x] Always | [ ] 10 PM–7 AM | [ ] Paused | [ ] Custom hours…":                                                nil,
+		"[ ] Always | [x] 10 PM–7 AM | [ ] Paused | [ ] Custom hours…":                                                func(s *localapi.Status) { s.Wish.Mode = schedule.Night },
+		"[ ] Always | [ ] 10 PM–7 AM | [x] Paused | [ ] Custom hours…":                                                func(s *localapi.Status) { s.Wish.Mode = schedule.Paused },
+		"[x] Always | ([ ] 10 PM–7 AM (needs a newer agent)) | [ ] Paused | ([ ] Custom hours (needs a newer agent))": older,
+		"[ ] Always | ([ ] 10 PM–7 AM (needs a newer agent)) | [x] Paused | ([ ] Custom hours (needs a newer agent))": func(s *localapi.Status) { older(s); s.Owner = fleet.Paused },
 		"[ ] Always | [ ] 10 PM–7 AM | [ ] Paused | [x] Custom hours: Sat, Sun 20:00–06:30…": func(s *localapi.Status) {
 			s.Wish.Mode, s.Wish.Windows = schedule.Window, []schedule.Span{{Start: "20:00", End: "06:30", Days: []string{"sat", "sun"}}}
 		},

@@ -38,7 +38,7 @@ func (p *program) showWindow(ctx context.Context, d desktop.Desktop) error {
 	removed := false // only touched on the main goroutine
 	tell := link.Tell(p.Out)
 	v := window.New(window.Options{
-		Agents: watcher, Desktop: d, Version: version, Home: string(p.home), Close: w.Close, Do: fyne.Do,
+		Agents: watcher, Desktop: d, Version: version, Home: p.shown(), Close: w.Close, Do: fyne.Do,
 		Tell: func(n tray.News) {
 			removed = removed || n == tray.Uninstalled
 			tell(n)

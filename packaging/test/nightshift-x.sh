@@ -4,7 +4,8 @@
 #   packaging/test/nightshift-x.sh [FOLDER]
 #
 # The app starts before there is a panel, shows itself when one comes and again when it restarts; its menu is
-# clicked, its window opened. Pictures go to FOLDER (default docs/img). It fails when a click does not reach
+# clicked, its window opened. Then machines in other states are looked at, from one in no group to one whose
+# update was taken back. Pictures go to FOLDER (default docs/img). It fails when a click does not reach
 # the agent, when Fyne says that something was drawn from the wrong goroutine, and when the app in the bar is
 # larger than 120 MB or not idle, and when the panel found the menu in disorder. With AGENT_HOME=… the machine
 # is a real one, whose agents are only looked at; LOG=FILE keeps what everybody said.
@@ -30,7 +31,7 @@ outside() {
   code=0
   env -i PATH="$PATH" HOME="$work/home" WORK="$work" SHOTS="$shots" IDLE_SECONDS="$idle_seconds" AGENT_HOME="${AGENT_HOME:-}" \
     LANG=C.UTF-8 LIBGL_ALWAYS_SOFTWARE=1 NO_AT_BRIDGE=1 \
-    timeout 150 xvfb-run -a -s '-screen 0 1000x700x24' dbus-run-session -- bash ${TRACE:+-x} "$here/nightshift-x.sh" --inside \
+    timeout 300 xvfb-run -a -s '-screen 0 1000x700x24' dbus-run-session -- bash ${TRACE:+-x} "$here/nightshift-x.sh" --inside \
     >"$work/log" 2>&1 </dev/null || code=$?
   grep '^nightshift-x:' "$work/log" || true
   if [ "$code" != 0 ]; then
@@ -81,13 +82,73 @@ window_gone() { ! window_there; }
 
 agent_said() { grep -q "$1" "$WORK/agents"; }
 
-# page NAME: shows a page of the window and takes its picture.
+window() { xdotool search --name '^Nightshift$' | head -n 1; }
+
+# picture NAME: takes the picture of the window.
 # shellcheck disable=SC2153
-page() {
-  "$WORK/nightshift" --page "$1"
+picture() {
   await window_there
   sleep 1.5
-  import -window "$(xdotool search --name '^Nightshift$' | head -n 1)" "$SHOTS/nightshift-$1.png"
+  import -window "$(window)" "$SHOTS/nightshift-$1.png"
+}
+
+# page PAGE [NAME]: shows a page of the window and takes its picture.
+page() {
+  "$WORK/nightshift" --page "$1"
+  picture "${2:-$1}"
+}
+
+close_window() {
+  xdotool search --name '^Nightshift$' windowclose
+  await window_gone
+}
+
+# menu_picture NAME [Y [LEFT]]: takes the picture of the menu, with the submenu open whose line is at Y, from
+# LEFT to the right edge.
+menu_picture() {
+  local left=${3:-140}
+  menu
+  [ -z "${2:-}" ] || xdotool mousemove 800 "$2"
+  sleep 1
+  shot "$1"
+  convert "$WORK/$1.png" -crop "$((1000 - left))x320+$left+0" +repage "$SHOTS/nightshift-$1.png"
+}
+
+# Where lines of the menu are on a machine with one group.
+first_group=71
+updates=148
+
+# scene NAME PAGE [Y [LEFT]]: a machine of its own in another state: its menu and a page of its window, as it is on
+# a light desktop.
+scene() {
+  local agents app
+  export NIGHTSHIFT_HOME=$HOME/$1 FYNE_THEME=light
+  : >"$WORK/agents"
+  "$WORK/fakeagents" "$1" >>"$WORK/agents" &
+  agents=$!
+  await agent_said "scene $1 plays"
+  "$WORK/nightshift" &
+  app=$!
+  await lit
+  sleep 1
+  menu_picture "menu-$1" "${@:3}"
+  if [ "$1" = custom ]; then # its line opens the editor of hours
+    xdotool mousemove 500 $first_group mousemove 450 $first_group mousemove 420 172
+    sleep 0.3
+    xdotool click 1
+    picture hours
+  else
+    close_menu
+  fi
+  page "$2" "$2-$1"
+  if [ "$1" = trouble ]; then
+    xdotool windowsize --sync "$(window)" 450 520
+    picture "$2-narrow"
+  fi
+  close_window
+  kill "$app" "$agents"
+  wait "$app" "$agents" || true
+  await unlit
 }
 
 rss() { awk '/^VmRSS/ { print int($2 / 1024) }' "/proc/$1/status"; }
@@ -114,7 +175,7 @@ inside() {
   : >"$WORK/agents"
   if [ -z "$AGENT_HOME" ]; then
     "$WORK/fakeagents" >>"$WORK/agents" &
-    await agent_said 'three agents'
+    await agent_said 'plays under'
   fi
   "$WORK/nightshift" &
   app=$!
@@ -129,22 +190,14 @@ inside() {
   await lit
   say "the item came back to a restarted panel"
 
-  menu
-  xdotool mousemove 800 96
-  sleep 1
-  shot menu
-  convert "$WORK/menu.png" -crop 860x320+140+0 +repage "$SHOTS/nightshift-menu.png"
+  menu_picture menu 96
   if [ -z "$AGENT_HOME" ]; then
     xdotool mousemove 500 98 mousemove 450 98 mousemove 420 171
     sleep 0.3
     xdotool click 1
     await agent_said 'support-bot: wish 1 is paused'
     say "a click on Paused reached the agent"
-    menu
-    xdotool mousemove 800 96
-    sleep 1
-    shot paused
-    convert "$WORK/paused.png" -crop 860x320+140+0 +repage "$SHOTS/nightshift-menu-paused.png"
+    menu_picture menu-paused 96
     xdotool mousemove 500 98 mousemove 450 98 mousemove 420 122
     sleep 0.3
     xdotool click 1
@@ -155,11 +208,10 @@ inside() {
   fi
 
   for p in roles updates about uninstall; do page "$p"; done
-  local window
-  window=$(pgrep -P "$app" | head -n 1)
-  say "the window takes $(rss "$window") MB while it is open, $(own "$window") MB of it its own; drawn without a graphics card"
-  xdotool search --name '^Nightshift$' windowclose
-  await window_gone
+  local shown
+  shown=$(pgrep -P "$app" | head -n 1)
+  say "the window takes $(rss "$shown") MB while it is open, $(own "$shown") MB of it its own; drawn without a graphics card"
+  close_window
 
   sleep 2
   local before after size
@@ -172,6 +224,17 @@ inside() {
   [ $((after - before)) -le $((IDLE_SECONDS / 4 + 1)) ] || fail "the app in the bar is not idle"
   kill "$app"
   wait "$app" || fail "the app ended with $?"
+  [ -z "$AGENT_HOME" ] || return 0
+
+  await unlit
+  scene empty roles
+  scene one roles $first_group
+  scene custom roles $first_group
+  scene older roles $first_group
+  scene available updates $updates
+  scene reverted updates $updates
+  scene trouble roles $first_group 0 # a long name and a long reason
+  say "seven other machines were looked at"
 }
 
 if [ "${1:-}" = --inside ]; then

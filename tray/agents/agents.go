@@ -12,6 +12,7 @@ import (
 
 	"interlock.sh/agent/enrollment"
 	"interlock.sh/agent/localapi"
+	"interlock.sh/agent/supervise"
 	"interlock.sh/fleet"
 	"interlock.sh/fleet/schedule"
 	"interlock.sh/internal/clock"
@@ -38,7 +39,7 @@ const (
 type Watcher struct {
 	home  enrollment.Home
 	clock clock.Clock
-	dial  func(socket string) Door
+	dial  func(enrollment.Enrollment, string) Door
 
 	changed chan struct{}
 	kick    chan struct{}
@@ -52,11 +53,13 @@ type Watcher struct {
 
 // New watches a home with the real local API.
 func New(home enrollment.Home, c clock.Clock) *Watcher {
-	return NewWith(home, c, func(socket string) Door { return localapi.Dial(socket) })
+	return NewWith(home, c, func(e enrollment.Enrollment, socket string) Door {
+		return localapi.DialRunning(socket, func() bool { _, runs := supervise.Recorded(e.PidFile()); return runs })
+	})
 }
 
-// NewWith watches a home with another way to its agents.
-func NewWith(home enrollment.Home, c clock.Clock, dial func(socket string) Door) *Watcher {
+// NewWith watches a home with another way to its agents: to that of an enrollment, at its socket.
+func NewWith(home enrollment.Home, c clock.Clock, dial func(e enrollment.Enrollment, socket string) Door) *Watcher {
 	return &Watcher{
 		home: home, clock: c, dial: dial,
 		changed: make(chan struct{}, 1), kick: make(chan struct{}, 1),
@@ -142,7 +145,7 @@ func (w *Watcher) look(ctx context.Context) {
 func (w *Watcher) ask(ctx context.Context, f found) {
 	w.mu.Lock()
 	asked := w.wrote[f.agent.Key]
-	door := w.door(f.socket)
+	door := w.door(f.agent.Key, f.socket)
 	w.mu.Unlock()
 	bound, cancel := context.WithTimeout(ctx, answerIn)
 	defer cancel()
@@ -157,11 +160,11 @@ func (w *Watcher) ask(ctx context.Context, f found) {
 	}
 }
 
-// door is the client of a socket; the lock is held.
-func (w *Watcher) door(socket string) Door {
+// door is the client of an agent's socket; the lock is held.
+func (w *Watcher) door(k tray.Key, socket string) Door {
 	d, ok := w.doors[socket]
 	if !ok {
-		d = w.dial(socket)
+		d = w.dial(enrollment.Enrollment{Home: w.home, Group: k.Group, Role: k.Role}, socket)
 		w.doors[socket] = d
 	}
 	return d

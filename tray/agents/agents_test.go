@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"path/filepath"
 	"slices"
@@ -100,7 +101,7 @@ func newHome(t *testing.T, groups ...string) *home {
 	for _, g := range groups {
 		h.enroll(g)
 	}
-	h.w = NewWith(h.dir, h.clock, func(socket string) Door {
+	h.w = NewWith(h.dir, h.clock, func(_ enrollment.Enrollment, socket string) Door {
 		h.mu.Lock()
 		defer h.mu.Unlock()
 		if d := h.doors[socket]; d != nil {
@@ -230,8 +231,8 @@ func TestASocketOfAnotherUserIsNotAsked(t *testing.T) {
 
 func TestHalfDeletedGroupsAreNamed(t *testing.T) {
 	for _, c := range []struct{ name, remove, write, want string }{
-		{"the group's file is gone", "groups/garage/group.json", "", "garage (client) is half deleted: group.json is gone"},
-		{"the role's file is gone", "groups/garage/roles/client/role.json", "", "garage (client) is half deleted: role.json is gone"},
+		{"the group's file is gone", "groups/garage/group.json", "", "/groups/garage/group.json is gone"},
+		{"the role's file is gone", "groups/garage/roles/client/role.json", "", "/groups/garage/roles/client/role.json is gone"},
 		{"the credential is gone", "groups/garage/roles/client/worker.env", "", "garage (client) is half deleted: worker.env is gone"},
 		{"the group's file is cut", "", "groups/garage/group.json", "group.json is damaged"},
 	} {
@@ -259,6 +260,40 @@ func TestHalfDeletedGroupsAreNamed(t *testing.T) {
 	}
 	if s := h.look(); len(s.Broken) != 0 {
 		t.Errorf("an empty folder: %q", s.Broken)
+	}
+}
+
+// Whatever is gone of its enrollment, an agent that runs can be paused.
+func TestAnAgentOfAHalfDeletedGroupCanBePaused(t *testing.T) {
+	for _, remove := range []string{"groups/garage/group.json", "groups/garage/roles/client/role.json", "groups/garage/roles/client/worker.env"} {
+		t.Run(filepath.Base(remove), func(t *testing.T) {
+			h := newHome(t)
+			d := h.enroll("garage")
+			l, err := net.Listen("unix", h.socket("garage")) // its door; the test's own is what answers
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer l.Close() //nolint:errcheck // the test is over
+			if err := os.Remove(filepath.Join(string(h.dir), remove)); err != nil {
+				t.Fatal(err)
+			}
+			s := h.look()
+			if len(s.Agents) != 1 || s.Agents[0].Key != key("garage") || s.Agents[0].Reach != tray.Answers {
+				t.Fatalf("shown: %+v", s.Agents)
+			}
+			if len(s.Broken) != 1 || !strings.Contains(s.Broken[0], filepath.Base(remove)+" is gone") {
+				t.Errorf("said %q", s.Broken)
+			}
+			if err := h.w.PauseAll(t.Context(), time.Hour); err != nil {
+				t.Error("pause all:", err)
+			}
+			if err := h.w.Choose(t.Context(), key("garage"), schedule.Paused); err != nil {
+				t.Error("choose paused:", err)
+			}
+			if got := d.called(); !slices.Equal(got, []string{"pause 1h0m0s", "availability paused"}) {
+				t.Errorf("asked %q", got)
+			}
+		})
 	}
 }
 

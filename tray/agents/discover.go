@@ -22,42 +22,44 @@ type found struct {
 	socket string
 }
 
-// discover lists the enrollments of a home, and in words those that are there and cannot be read.
+// discover lists the enrollments of a home, and in words those that are there and cannot be read. Of these, too,
+// an agent may run: with its door there it is listed, since its owner must be able to pause it.
 func discover(home enrollment.Home) ([]found, []string) {
-	list, err := home.List()
-	broken := lines(err)
+	whole, damaged, err := home.Survey()
+	var broken []string
+	if err != nil {
+		broken = append(broken, said(err))
+	}
 	var out []found
-	for _, e := range list {
-		f := found{agent: tray.Agent{
-			Key: tray.Key{Group: e.Group, Role: e.Role}, GroupName: e.GroupName, Origin: e.Origin, Reach: tray.Asking,
-		}}
-		f.socket, err = home.Socket(e.Group, e.Role)
-		if err == nil {
-			err = ours(f.socket)
+	for _, e := range whole {
+		out = append(out, find(e))
+	}
+	known := map[tray.Key]bool{}
+	for _, d := range damaged {
+		broken = append(broken, fmt.Sprintf("%s (%s): %s", d.GroupName, d.Role, said(d.Why)))
+		f := find(d.Enrollment)
+		known[f.agent.Key] = true
+		if f.agent.Reach == tray.Asking && !gone(f.socket) {
+			out = append(out, f)
 		}
-		if err != nil {
-			f.agent.Reach, f.agent.Why = tray.Foreign, said(err)
-		}
-		out = append(out, f)
 	}
 	slices.SortFunc(out, byName)
-	return out, append(broken, halves(home, list)...)
+	return out, append(broken, bare(home, known)...)
 }
 
-// lines are the single errors that were joined.
-func lines(err error) []string {
-	if err == nil {
-		return nil
+// find is an enrollment as it is shown before its agent was asked.
+func find(e enrollment.Enrollment) found {
+	f := found{agent: tray.Agent{
+		Key: tray.Key{Group: e.Group, Role: e.Role}, GroupName: e.GroupName, Origin: e.Origin, Reach: tray.Asking,
+	}}
+	var err error
+	if f.socket, err = e.Home.Socket(e.Group, e.Role); err == nil {
+		err = ours(f.socket)
 	}
-	var many interface{ Unwrap() []error }
-	if !errors.As(err, &many) {
-		return []string{said(err)}
+	if err != nil {
+		f.agent.Reach, f.agent.Why = tray.Foreign, said(err)
 	}
-	var out []string
-	for _, e := range many.Unwrap() {
-		out = append(out, said(e))
-	}
-	return out
+	return f
 }
 
 // said is an error without what a person cannot use.
@@ -90,21 +92,19 @@ func ownedBy(uid int, st fs.FileInfo) error {
 	return nil
 }
 
-// halves are groups with a role's credential that are no enrollment: somebody deleted half of the folder.
-func halves(home enrollment.Home, list []enrollment.Enrollment) []string {
+// bare are roles without a credential, and without an agent: nothing of them works, and nothing is known to
+// have. The damaged ones are named already.
+func bare(home enrollment.Home, damaged map[tray.Key]bool) []string {
 	groups, err := os.ReadDir(filepath.Join(string(home), "groups"))
 	if err != nil {
-		return nil // List has said so
+		return nil // the survey has said so
 	}
 	var out []string
 	for _, g := range groups {
 		for _, role := range []fleet.Role{fleet.RoleClient, fleet.RoleTrainer} {
 			dir := home.Role(g.Name(), role)
-			for _, missing := range []string{filepath.Join(home.Group(g.Name()), "group.json"), filepath.Join(dir, "role.json"), filepath.Join(dir, "worker.env")} {
-				if gone(missing) && !gone(dir) && !listed(list, g.Name(), role) {
-					out = append(out, fmt.Sprintf("%s (%s) is half deleted: %s is gone; enroll again or remove the folder", g.Name(), role, filepath.Base(missing)))
-					break
-				}
+			if !gone(dir) && gone(filepath.Join(dir, "worker.env")) && !damaged[tray.Key{Group: g.Name(), Role: role}] {
+				out = append(out, fmt.Sprintf("%s (%s) is half deleted: worker.env is gone; enroll again or remove the folder", g.Name(), role))
 			}
 		}
 	}
@@ -114,10 +114,6 @@ func halves(home enrollment.Home, list []enrollment.Enrollment) []string {
 func gone(path string) bool {
 	_, err := os.Lstat(path)
 	return errors.Is(err, fs.ErrNotExist)
-}
-
-func listed(list []enrollment.Enrollment, group string, role fleet.Role) bool {
-	return slices.ContainsFunc(list, func(e enrollment.Enrollment) bool { return e.Group == group && e.Role == role })
 }
 
 // reachOf says what an answer, or its absence, means.

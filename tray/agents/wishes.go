@@ -87,7 +87,7 @@ func (w *Watcher) Logs(ctx context.Context, k tray.Key, n int) ([]string, error)
 		return nil, err
 	}
 	w.mu.Lock()
-	door := w.door(socket)
+	door := w.door(k, socket)
 	w.mu.Unlock()
 	logs, err := door.Logs(ctx, "", n)
 	return logs.Lines, err
@@ -127,7 +127,7 @@ func (w *Watcher) wish(k tray.Key, do func(Door) (localapi.Status, error)) error
 	}
 	w.mu.Lock()
 	w.wrote[k]++
-	door := w.door(socket)
+	door := w.door(k, socket)
 	w.mu.Unlock()
 	st, err := do(door)
 	w.mu.Lock()

@@ -1,22 +1,21 @@
-// Command program plays a machine with three agents under NIGHTSHIFT_HOME until it is ended: one that serves,
-// one that the owner paused by hours, and one of an older version. It is for looking at Nightshift by hand and
-// for the check of the real panel.
+// Command program plays a machine under NIGHTSHIFT_HOME until it is ended: the scene that its argument names, by
+// default three agents, of which one serves, one waits for its hours and one is of an older version. It is for
+// looking at Nightshift by hand and for the check of the real panel.
 package main
 
 import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"os/signal"
+	"slices"
+	"strings"
 	"sync"
 	"syscall"
-	"time"
 
 	"interlock.sh/agent/enrollment"
-	"interlock.sh/agent/localapi"
-	"interlock.sh/fleet"
-	"interlock.sh/fleet/schedule"
 	"interlock.sh/internal/testkit/fakeagents"
 )
 
@@ -40,14 +39,28 @@ func run(ctx context.Context) error {
 	}
 	var all sync.WaitGroup
 	defer all.Wait()
-	for _, a := range machine() {
-		if err := a.Start(home); err != nil {
+	name := "several"
+	if len(os.Args) > 1 {
+		name = os.Args[1]
+	}
+	play, ok := scenes[name]
+	if !ok {
+		return fmt.Errorf("there is no scene %q; the scenes are %s", name, strings.Join(slices.Sorted(maps.Keys(scenes)), ", "))
+	}
+	for _, r := range play() {
+		if err := r.Start(home); err != nil {
 			return err
 		}
-		defer a.Stop() //nolint:errcheck // it ends with this process
-		all.Go(func() { tell(ctx, a) })
+		if r.ends {
+			if err := r.Stop(); err != nil {
+				return err
+			}
+			continue
+		}
+		defer r.Stop() //nolint:errcheck // it ends with this process
+		all.Go(func() { tell(ctx, r.Agent) })
 	}
-	fmt.Println("three agents under", home)
+	fmt.Printf("the scene %s plays under %s\n", name, home)
 	<-ctx.Done()
 	return nil
 }
@@ -64,21 +77,4 @@ func tell(ctx context.Context, a *fakeagents.Agent) {
 			fmt.Printf("%s: wish %d is %s, held %v\n", a.Group(), n, wish.Mode, wish.Hold != nil)
 		}
 	}
-}
-
-func machine() []*fakeagents.Agent {
-	serves := fakeagents.Ready("support-bot", "smollm2-135m", 38.4)
-	serves.Change(func(s *localapi.Status, _ *fleet.Heartbeat) {
-		s.Update = &fleet.UpdateReport{State: "available", Version: "0.5.0", At: time.Now()}
-	})
-	rests := fakeagents.Ready("night-writer", "qwen3-8b", 21)
-	rests.Change(func(s *localapi.Status, _ *fleet.Heartbeat) {
-		s.Wish.Mode, s.Wish.OnMains = schedule.Window, true
-		from := time.Now().Add(3 * time.Hour)
-		s.Wish.Windows = []schedule.Span{{Start: from.Format("15:04"), End: from.Add(8 * time.Hour).Format("15:04")}}
-	})
-	older := fakeagents.Ready("workshop", "phi-4", 12.5)
-	older.Older = true
-	older.Change(func(*localapi.Status, *fleet.Heartbeat) {})
-	return []*fakeagents.Agent{serves, rests, older}
 }
