@@ -35,9 +35,6 @@ const (
 // LogPath is the log of an enrollment's agent.
 func LogPath(e enrollment.Enrollment) string { return logPath(e.Dir()) }
 
-// pidFile names the process of a role's agent, so that it can be told to stop.
-func pidFile(e enrollment.Enrollment) string { return filepath.Join(e.Dir(), "agent.pid") }
-
 // RecordPid notes this process as the agent of an enrollment.
 func RecordPid(e enrollment.Enrollment) error {
 	me, err := supervise.Self()
@@ -48,17 +45,12 @@ func RecordPid(e enrollment.Enrollment) error {
 	if err != nil {
 		return err
 	}
-	return atomicfile.Write(pidFile(e), b, 0o600)
+	return atomicfile.Write(e.PidFile(), b, 0o600)
 }
 
 // Running is the process of an enrollment's agent; false when none runs.
 func Running(e enrollment.Enrollment) (supervise.Identity, bool) {
-	var id supervise.Identity
-	b, err := os.ReadFile(pidFile(e))
-	if err != nil || json.Unmarshal(b, &id) != nil {
-		return id, false
-	}
-	return id, id.Running()
+	return supervise.Recorded(e.PidFile())
 }
 
 // Launch is how an agent is started in the background.
@@ -195,7 +187,7 @@ func StopDetached(ctx context.Context, e enrollment.Enrollment) error {
 	if next, _ := Running(e); next != id { // a service started another at once, which has written its own
 		return nil
 	}
-	if err := os.Remove(pidFile(e)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err := os.Remove(e.PidFile()); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("forget agent: %w", err)
 	}
 	return nil
@@ -217,4 +209,11 @@ func openLog(path string) (*os.File, error) {
 // NewLogger writes an agent's log as text.
 func NewLogger(w io.Writer, level slog.Level) *slog.Logger {
 	return slog.New(slog.NewTextHandler(w, &slog.HandlerOptions{Level: level}))
+}
+
+// Door is the local API of an enrollment's agent, for what its owner wants: it waits while the agent's process
+// runs and its door is closed for a moment.
+func Door(e enrollment.Enrollment) (*localapi.Client, error) {
+	socket, err := e.Home.Socket(e.Group, e.Role)
+	return localapi.DialRunning(socket, func() bool { _, runs := Running(e); return runs }), err
 }

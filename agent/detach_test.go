@@ -227,7 +227,7 @@ func TestAPidThatIsAnotherProcessNowIsNotSignalled(t *testing.T) {
 	for name, text := range map[string]string{
 		"another start": `{"pid":` + jsonText(me.PID) + `,"start":"long ago"}`, "no start": `{"pid":` + jsonText(me.PID) + `}`, "damaged": `{`,
 	} {
-		if err := os.WriteFile(pidFile(r.e), []byte(text), 0o600); err != nil {
+		if err := os.WriteFile(r.e.PidFile(), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
 		if _, ok := Running(r.e); ok {

@@ -150,6 +150,9 @@ const mendHint = "restore it, or enroll again with a fresh key"
 // Dir is the folder of the role.
 func (e Enrollment) Dir() string { return e.Home.Role(e.Group, e.Role) }
 
+// PidFile names the process of the role's agent.
+func (e Enrollment) PidFile() string { return filepath.Join(e.Dir(), "agent.pid") }
+
 // save writes the enrollment with its credential; the credential last, so that an enrollment that broke
 // off is none.
 func (e Enrollment) save(credential string) error {

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"net"
 	"net/http"
@@ -18,17 +17,25 @@ import (
 	"interlock.sh/fault"
 	"interlock.sh/fleet"
 	"interlock.sh/fleet/schedule"
+	"interlock.sh/internal/clock"
 	"interlock.sh/internal/ownersocket"
+	"interlock.sh/internal/retry"
 )
 
 // Client talks to one agent of this machine.
 type Client struct {
 	http *http.Client
+	runs func() bool // whether the agent's process is there
 }
 
 // Dial makes a client for the agent behind a socket. It connects when asked.
-func Dial(socket string) *Client {
-	return &Client{http: &http.Client{
+func Dial(socket string) *Client { return DialRunning(socket, func() bool { return false }) }
+
+// DialRunning is Dial for whoever can tell whether the agent's process runs. While it does, a door that is
+// closed is asked again for a few seconds: an agent that starts, or is replaced by another version, has none
+// for a moment, and no wish of its owner must be lost to that.
+func DialRunning(socket string, runs func() bool) *Client {
+	return &Client{runs: runs, http: &http.Client{
 		Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 			return ownersocket.Dial(ctx, socket)
 		}},
@@ -109,25 +116,63 @@ func (c *Client) Logs(ctx context.Context, deployment string, lines int) (Logs, 
 	return out, c.do(ctx, http.MethodGet, "/logs?"+q.Encode(), nil, &out)
 }
 
-func (c *Client) do(ctx context.Context, method, path string, in, out any) error {
-	body := io.Reader(http.NoBody)
-	if in != nil {
-		b, err := json.Marshal(in)
+const (
+	opensWithin = 8 * time.Second // an agent whose process runs
+	knockEvery  = 50 * time.Millisecond
+)
+
+// send asks, and again while the door is closed and the agent's process runs: nothing was said by then.
+func (c *Client) send(ctx context.Context, method, path string, body []byte) (*http.Response, error) {
+	end := clock.System.Now().Add(opensWithin)
+	var shut error // what the door said last
+	for {
+		req, err := http.NewRequestWithContext(ctx, method, "http://agent"+path, bytes.NewReader(body))
 		if err != nil {
+			return nil, err
+		}
+		if body != nil {
+			req.Header.Set("Content-Type", "application/json")
+		}
+		resp, err := c.http.Do(req)
+		if shut != nil && ctx.Err() != nil && err != nil {
+			return nil, &notOpenError{shut}
+		}
+		if !closed(err) || !c.runs() {
+			return resp, err
+		}
+		shut = err
+		if !clock.System.Now().Before(end) || retry.Sleep(ctx, clock.System, knockEvery) != nil {
+			return nil, &notOpenError{shut}
+		}
+	}
+}
+
+// closed is the failure of a door behind which nobody listens.
+func closed(err error) bool {
+	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ECONNREFUSED)
+}
+
+// notOpenError is a door that stayed closed although the agent's process runs.
+type notOpenError struct{ error }
+
+func (e *notOpenError) Unwrap() error { return e.error }
+
+func (c *Client) do(ctx context.Context, method, path string, in, out any) error {
+	var body []byte
+	if in != nil {
+		var err error
+		if body, err = json.Marshal(in); err != nil {
 			return err
 		}
-		body = bytes.NewReader(b)
 	}
-	req, err := http.NewRequestWithContext(ctx, method, "http://agent"+path, body)
+	resp, err := c.send(ctx, method, path, body)
 	if err != nil {
-		return err
-	}
-	if in != nil {
-		req.Header.Set("Content-Type", "application/json")
-	}
-	resp, err := c.http.Do(req)
-	if err != nil {
-		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ECONNREFUSED) {
+		var shut *notOpenError
+		switch {
+		case errors.As(err, &shut):
+			return fault.Wrap(err, fault.Unavailable, "the agent's process runs, and its door is not open").
+				WithHint("it may be starting: try again in a moment; else interlock agent stop, then interlock agent start")
+		case closed(err):
 			return fault.Wrap(err, fault.Unavailable, "the agent does not run").WithHint("start it: interlock agent start")
 		}
 		var refused *ownersocket.RefusedError
