@@ -126,7 +126,7 @@ func TestARefusedReleaseSaysWhy(t *testing.T) {
 func TestTheInstallScriptGetsTheSignedRelease(t *testing.T) {
 	t.Parallel()
 	assets := t.TempDir()
-	for name, text := range map[string]string{"interlock-linux-amd64": "unsigned", "interlock-linux-arm64": "unsigned", "nightshift-linux.json": `{"schema":1}`} {
+	for name, text := range map[string]string{"interlock-linux-amd64": "unsigned", "interlock-linux-arm64": "unsigned", "nightshift-linux-amd64": "unsigned"} {
 		if err := os.WriteFile(filepath.Join(assets, name), []byte(text), 0o644); err != nil {
 			t.Fatal(err)
 		}
@@ -160,7 +160,7 @@ func TestTheInstallScriptGetsTheSignedRelease(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 	for path, want := range map[string]string{
-		"/assets/interlock-linux-amd64": "signed", "/assets/nightshift-linux.json": `{"schema":1}`, "/assets/install-model-host.sh": "#!/bin/sh",
+		"/assets/interlock-linux-amd64": "signed", "/assets/nightshift-linux.json": "{\n  \"schema\": 1,\n  \"version\": \"0.1.0\"", "/assets/install-model-host.sh": "#!/bin/sh",
 	} {
 		if got := w.call("GET", path, "", nil); !strings.HasPrefix(got.body, want) {
 			t.Errorf("%s: %d %.40q", path, got.status, got.body)
