@@ -150,6 +150,11 @@ func (d doctor) checkUpdates() localapi.Check {
 	}
 	age := d.now.Sub(r.At)
 	switch {
+	case r.State == "none": // as after a first install: nothing is broken
+		return localapi.Check{
+			Name: name, OK: true, Warn: true, Detail: "the control plane offers no signed releases yet: nothing is updated by itself",
+			Fix: "whoever runs it publishes them (interlock release keys init, docs/RELEASES.md); until then a newer program comes by the install line",
+		}
 	case r.State == "stopped":
 		return localapi.Check{Name: name, Detail: words, Fix: "what runs goes on; interlock agent update --check tries again, and whoever publishes releases renews them: interlock release refresh"}
 	case r.State == "reverted":

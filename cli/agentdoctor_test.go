@@ -271,6 +271,19 @@ func TestDoctorOfAHealthyMachineAndOfBrokenOnes(t *testing.T) {
 			},
 			fails: "updates", way: "interlock release refresh",
 		},
+		// As after a first install, by the control plane's defaults.
+		"no-signed-releases": {
+			spoil: func(p *patient) {
+				p.rooted = func() bool { return false }
+				p.program = func() (updater.Verified, error) {
+					return updater.Verified{Version: "1.0.0", Pinned: true, Detail: "1.0.0 was installed by the install line and is not verified by a signed release yet"}, nil
+				}
+				p.report = func() *fleet.UpdateReport {
+					return &fleet.UpdateReport{State: "none", Version: "1.0.0", Why: "https://fleet.example offers no signed releases (/model-worker/tuf/metadata/1.root.json is not there)", At: p.now}
+				}
+			},
+			fails: "updates", way: "interlock release keys init", warns: true,
+		},
 		"update-reverted": {
 			spoil: func(p *patient) {
 				p.report = func() *fleet.UpdateReport {
