@@ -51,8 +51,8 @@ func (u *Updater) movedByHand(p *pending) (now string, moved bool) {
 	return now, false
 }
 
-// takeOver waits for a busy machine, as long as this pass may, and then writes down which services are up:
-// only they are judged.
+// takeOver waits for a busy machine, as long as this pass may, and for a service that is just being started:
+// it may be one to be judged. Then it writes down which services are up: they are judged.
 func (u *Updater) takeOver(ctx context.Context, st *state) (bool, error) {
 	p := st.Pending
 	if !u.folder.complete(p.Version, u.Program, st.Installed, true) {
@@ -68,18 +68,29 @@ func (u *Updater) takeOver(ctx context.Context, st *state) (bool, error) {
 		until = drainAt
 	}
 	for {
-		subjects, busy, err := u.before(ctx)
+		b, err := u.before(ctx)
 		if err != nil {
 			return false, err
 		}
 		now := u.clock.Now()
-		if busy == "" || p.ByHand || !now.Before(drainAt) {
-			p.Subjects = subjects
+		why := ""
+		switch {
+		case p.ByHand || !now.Before(drainAt):
+		case b.busy != "":
+			why = fmt.Sprintf("%s has work in hand; it takes over when that is done, at the latest %s", b.busy, p.Since.Add(limit).UTC().Format(time.DateTime))
+		case len(b.failing) > 0 && now.Before(p.Since.Add(startWithin)):
+			why = fmt.Sprintf("%s is being started; it takes over when that is done, at the latest %s", b.failing[0], p.Since.Add(startWithin).UTC().Format(time.DateTime))
+		}
+		if why == "" {
+			if goOn, err := u.recheck(ctx, st); !goOn || err != nil {
+				return st.Pending == nil, err
+			}
+			p.Subjects, p.Failing = b.up, b.failing
 			p.Step = stepSwapping
 			u.reached("before-swap")
 			return true, u.folder.save(st)
 		}
-		if err := u.say(Waiting, p.Version, fmt.Sprintf("%s has work in hand; it takes over when that is done, at the latest %s", busy, p.Since.Add(limit).UTC().Format(time.DateTime))); err != nil {
+		if err := u.say(Waiting, p.Version, why); err != nil {
 			return false, err
 		}
 		if !now.Before(until) {
@@ -91,23 +102,32 @@ func (u *Updater) takeOver(ctx context.Context, st *state) (bool, error) {
 	}
 }
 
-// before are the services that are up, and the name of one that is busy.
-func (u *Updater) before(ctx context.Context) (up []subjectState, busy string, err error) {
+// before is how the services are before a swap.
+type before struct {
+	up      []subjectState
+	failing []string // being started, and not up
+	busy    string   // one that has work in hand
+}
+
+func (u *Updater) before(ctx context.Context) (b before, err error) {
 	all, err := u.Services.Subjects(ctx)
 	if err != nil {
-		return nil, "", fmt.Errorf("list the services: %w", err)
+		return b, fmt.Errorf("list the services: %w", err)
 	}
 	for _, s := range all {
 		h, err := u.health(ctx, s)
 		if err != nil || !h.Up {
+			if h.Wanted {
+				b.failing = append(b.failing, s.Name())
+			}
 			continue
 		}
-		up = append(up, subjectState{Name: s.Name(), Children: h.Children})
-		if h.Busy && busy == "" {
-			busy = s.Name()
+		b.up = append(b.up, subjectState{Name: s.Name(), Children: h.Children})
+		if h.Busy && b.busy == "" {
+			b.busy = s.Name()
 		}
 	}
-	return up, busy, nil
+	return b, nil
 }
 
 func (u *Updater) health(ctx context.Context, s Subject) (Health, error) {
@@ -142,38 +162,6 @@ func (u *Updater) swap(st *state) (bool, error) {
 	return true, u.say(Watching, p.Version, "")
 }
 
-// settle ends an update well. The links move first: they are moved again when a kill comes between.
-func (u *Updater) settle(st *state, note string) error {
-	p := st.Pending
-	if p.From != p.Version && st.Quarantined[p.From] == "" {
-		if err := u.folder.point(linkPrevious, p.From); err != nil {
-			return err
-		}
-	} else if u.folder.target(linkPrevious) == p.Version { // rolled back to: there is none before it
-		if err := u.folder.unlink(linkPrevious); err != nil {
-			return err
-		}
-	}
-	u.reached("previous")
-	if err := u.folder.point(linkUpdater, p.Version); err != nil {
-		return err
-	}
-	u.reached("updater")
-	if err := u.say(Current, p.Version, note); err != nil {
-		return err
-	}
-	u.reached("said")
-	st.Pending = nil
-	if err := u.folder.save(st); err != nil {
-		return err
-	}
-	u.reached("settled")
-	if err := u.folder.prune(u.Program, st); err != nil {
-		return err
-	}
-	return u.folder.save(st)
-}
-
 // drop forgets an update without a verdict.
 func (u *Updater) drop(st *state, why string) error {
 	if err := u.say(Current, u.folder.target(linkCurrent), fmt.Sprintf("%s: %s", st.Pending.Version, why)); err != nil {
@@ -198,13 +186,13 @@ func (u *Updater) condemn(st *state, why string) error {
 // revert brings the last good version back, and the services to it.
 func (u *Updater) revert(ctx context.Context, st *state) (bool, error) {
 	p := st.Pending
-	back := p.From
+	back := p.goesBackTo()
 	if !u.folder.complete(back, u.Program, st.Installed, true) {
 		rest, err := u.folder.versions(u.Program)
 		if err != nil {
 			return false, err
 		}
-		for _, v := range append([]string{u.folder.target(linkPrevious), u.folder.target(linkUpdater)}, rest...) {
+		for _, v := range append([]string{u.folder.target(linkUpdater), u.folder.target(linkPrevious)}, rest...) {
 			if v != p.Version && st.Quarantined[v] == "" && u.folder.complete(v, u.Program, st.Installed, true) {
 				back = v
 				break
@@ -235,6 +223,9 @@ func (u *Updater) revert(ctx context.Context, st *state) (bool, error) {
 	}
 	u.reached("said")
 	st.Pending = nil
+	if st.Trial != nil && st.Trial.Version != back {
+		st.Trial = nil
+	}
 	if err := u.folder.save(st); err != nil {
 		return false, err
 	}

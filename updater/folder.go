@@ -171,8 +171,10 @@ func (f folder) mend(name string, st *state) (notes []string, err error) {
 	}
 	if !f.complete(f.target(linkUpdater), name, st.Installed, false) {
 		to := f.target(linkCurrent)
-		if st.Pending != nil && f.complete(st.Pending.From, name, st.Installed, true) {
-			to = st.Pending.From
+		if p := st.Pending; p != nil && f.complete(p.goesBackTo(), name, st.Installed, true) {
+			to = p.goesBackTo()
+		} else if was := f.target(linkPrevious); st.Trial != nil && st.Quarantined[was] == "" && f.complete(was, name, st.Installed, true) {
+			to = was
 		}
 		if err := f.point(linkUpdater, to); err != nil {
 			return nil, err

@@ -15,16 +15,31 @@ import (
 // that cannot be worked in.
 func (u *Updater) Run(ctx context.Context) (News, error) {
 	return u.locked(ctx, func(st *state) error {
-		if st.Pending != nil {
-			return u.advance(ctx, st)
+		if done, err := u.underWay(ctx, st); done || err != nil {
+			return err
 		}
 		if since := u.clock.Now().Sub(st.Tried); since >= 0 && since < u.MinEvery {
 			u.log.InfoContext(ctx, "the mirrors were asked a short time ago", "ago", since.Round(time.Second))
-			return nil
+			return u.advanceStaged(ctx, st)
 		}
 		o, err := u.fetch(ctx, st)
-		if err != nil {
+		switch {
+		case err == nil:
+		case ctx.Err() == nil && st.Pending != nil && (away(err) || st.Pending.Step != stepStaged):
+			return u.advanceStaged(ctx, st)
+		default:
 			return u.stopped(ctx, st, err)
+		}
+		if st.Pending != nil && st.Pending.Step == stepWatching {
+			err = u.reconsiderOpen(ctx, st, o)
+		} else {
+			err = u.reconsider(ctx, st, o, false)
+		}
+		if err != nil {
+			return err
+		}
+		if st.Pending != nil {
+			return u.advanceStaged(ctx, st)
 		}
 		t, found, err := u.pick(st, o, "")
 		if err != nil {
@@ -43,6 +58,14 @@ func (u *Updater) Run(ctx context.Context) (News, error) {
 	})
 }
 
+// advanceStaged goes on with a version that is staged; one whose verdict is open waits for the next pass.
+func (u *Updater) advanceStaged(ctx context.Context, st *state) error {
+	if st.Pending == nil || st.Pending.Step != stepStaged {
+		return nil
+	}
+	return u.advance(ctx, st)
+}
+
 // Check looks for a newer release and changes no program.
 func (u *Updater) Check(ctx context.Context) (News, error) {
 	newest := ""
@@ -51,8 +74,14 @@ func (u *Updater) Check(ctx context.Context) (News, error) {
 		if err != nil {
 			return errors.Join(err, u.stopped(ctx, st, err))
 		}
+		if err := u.reconsider(ctx, st, o, false); err != nil {
+			return err
+		}
 		if st.Pending != nil {
 			newest = st.Pending.Version
+			if next, _, ok := u.overtaking(st, o, newest); ok {
+				newest = next.Version
+			}
 			return nil
 		}
 		t, found, err := u.pick(st, o, "")
@@ -89,10 +118,22 @@ func (u *Updater) Now(ctx context.Context, opts NowOptions) (News, error) {
 				return fault.New(fault.Conflict, "the update to %s is under way", p.Version).WithHint("let it end first: interlock agent update --now")
 			}
 			p.ByHand = true
-			return u.advance(ctx, st)
+		}
+		if done, err := u.underWay(ctx, st); done || err != nil || st.Pending != nil && st.Pending.Step != stepStaged {
+			return err
 		}
 		o, err := u.fetch(ctx, st)
-		if err != nil {
+		switch {
+		case err == nil:
+			if err := u.reconsider(ctx, st, o, opts.Version == ""); err != nil {
+				return err
+			}
+			if st.Pending != nil {
+				return u.advanceStaged(ctx, st)
+			}
+		case ctx.Err() == nil && st.Pending != nil && away(err):
+			return u.advanceStaged(ctx, st)
+		default:
 			return errors.Join(err, u.stopped(ctx, st, err))
 		}
 		if err := u.refreshBeside(ctx, st, o); err != nil {
@@ -175,7 +216,7 @@ func (u *Updater) Rollback(ctx context.Context) (News, error) {
 		}
 		st.quarantine(now, "rolled back by hand to "+back)
 		delete(st.Quarantined, back)
-		st.Pending = &pending{Version: back, From: now, Step: stepStaged, ByHand: true, Since: u.clock.Now()}
+		st.Pending = &pending{Version: back, From: now, Step: stepStaged, ByHand: true, Rollback: true, Since: u.clock.Now()}
 		if err := u.folder.save(st); err != nil {
 			return err
 		}
@@ -185,11 +226,9 @@ func (u *Updater) Rollback(ctx context.Context) (News, error) {
 
 // pick chooses what this machine should run next, and reports when that is what it has.
 func (u *Updater) pick(st *state, o *offer, version string) (build.Target, bool, error) {
-	now := u.folder.target(linkCurrent)
-	t, why, ok := build.Pick(o.best.targets(), build.Want{
-		Program: u.Program, OS: u.OS, Arch: u.Arch, Current: now, Channel: st.Channel, Machine: u.Machine,
-		Quarantined: st.Quarantined, Version: version,
-	})
+	now, want := u.folder.target(linkCurrent), u.wants(st)
+	want.Version = version
+	t, why, ok := build.Pick(o.best.targets(), want)
 	switch {
 	case ok && t.Version != now:
 		return t, true, u.say(Available, t.Version, why)
@@ -202,7 +241,7 @@ func (u *Updater) pick(st *state, o *offer, version string) (build.Target, bool,
 	if r := LastReport(string(u.folder)); r != nil && r.State == Reverted && st.Quarantined[r.Version] != "" {
 		return t, false, nil
 	}
-	return t, false, u.say(Current, now, why)
+	return t, false, u.say(Current, now, st.remark(why))
 }
 
 // intact is true when the program on disk is what was signed.
@@ -228,7 +267,10 @@ func (u *Updater) bring(ctx context.Context, st *state, o *offer, t build.Target
 		st.quarantine(t.Version, err.Error())
 		return errors.Join(u.folder.save(st), u.say(Reverted, t.Version, err.Error()+"; it never took over"))
 	}
-	st.Pending = &pending{Version: t.Version, From: now, Step: stepStaged, Security: t.Security, ByHand: byHand, Since: u.clock.Now()}
+	st.Pending = &pending{Version: t.Version, From: now, Step: stepStaged, Security: t.Security || u.urgent(o, now, t.Version), ByHand: byHand, Since: u.clock.Now()}
+	if was := u.proven(st); was != now {
+		st.Pending.Proven = was
+	}
 	if err := u.folder.save(st); err != nil {
 		return err
 	}

@@ -50,6 +50,7 @@ type world struct {
 	dir   string // one file a service
 	app   string
 	clock interface{ Now() time.Time }
+	ready time.Time // when a "late" program is up
 }
 
 // running is one service.
@@ -59,7 +60,8 @@ type running struct {
 	Started   time.Time
 	Children  []string
 	BusyUntil time.Time
-	Down      bool // not up before the update
+	Down      bool // at rest: nobody wants it up
+	Failing   bool // started again and again in vain, whatever it runs
 	Deaf      bool // does not take a restart
 	Offline   bool // its control plane cannot be reached from the updater either
 	Restarts  int
@@ -143,15 +145,19 @@ func (s service) Health(context.Context) (Health, error) {
 	if r.Down {
 		return Health{}, errors.New("it does not run")
 	}
+	if r.Failing {
+		s.start(&r)
+		return Health{Wanted: true}, errors.New("no such file or directory")
+	}
 	version, behaviour, _ := strings.Cut(r.Program, " ")
 	now := s.clock.Now()
 	h := Health{Up: true, Version: version, Heartbeat: now, Children: r.Children, Busy: now.Before(r.BusyUntil)}
 	switch behaviour {
 	case "dead": // its service manager starts current again and again
 		s.start(&r)
-		return Health{}, errors.New("connection refused")
+		return Health{Wanted: true}, errors.New("connection refused")
 	case "hung":
-		return Health{}, context.DeadlineExceeded
+		return Health{Wanted: true}, context.DeadlineExceeded
 	case "silent":
 		h.Heartbeat = time.Time{}
 	case "orphans":
@@ -160,7 +166,11 @@ func (s service) Health(context.Context) (Health, error) {
 	case "flaky":
 		if now.Sub(r.Started) > 20*time.Second {
 			s.start(&r)
-			return Health{}, errors.New("connection refused")
+			return Health{Wanted: true}, errors.New("connection refused")
+		}
+	case "late":
+		if now.Before(s.ready) {
+			return Health{Wanted: true}, errors.New("connection refused")
 		}
 	case "impostor":
 		h.Version = "0.0.1"
@@ -200,9 +210,18 @@ func newRig(t *testing.T) *rig {
 	r.Options = Options{
 		App: r.app, Services: r.world, Clock: r.clock, OS: "linux", Arch: "amd64", Machine: "mac_1",
 		Origins: []Origin{origin(t, r.server)}, FreeDisk: func(string) (int64, error) { return 1 << 40, nil },
-		Logger: slog.New(slog.NewTextHandler(testLog{t}, nil)),
+		Logger: slog.New(slog.NewTextHandler(testLog{t}, nil)), Prove: looksForUpdates,
 	}
 	return r
+}
+
+// looksForUpdates is a self-test: a program whose text says that it has no updater fails it.
+func looksForUpdates(_ context.Context, program string) error {
+	b, err := os.ReadFile(program)
+	if strings.Contains(string(b), "no updater") {
+		return errors.New("exit status 1")
+	}
+	return err
 }
 
 // testLog shows a log in the test that failed.

@@ -14,7 +14,8 @@ type Services interface {
 type Subject interface {
 	// Name tells it from the others, the same one at every pass.
 	Name() string
-	// Health asks how it is. The error says why it cannot be asked; then it counts as down.
+	// Health asks how it is. The error says why it cannot be asked; then it counts as down, and of the answer
+	// only Wanted is looked at.
 	Health(ctx context.Context) (Health, error)
 	// Restart makes the service run what current names, and returns as soon as that is asked: the service
 	// may finish the work in hand within the time given. One that does not listen is ended, so that the
@@ -28,6 +29,7 @@ type Subject interface {
 // Health is how a service is.
 type Health struct {
 	Up        bool
+	Wanted    bool      // one that is not up is not at rest either: it is being started, or it hangs
 	Version   string    // that it runs
 	Heartbeat time.Time // newest that the control plane accepted; zero for none
 	Children  []string  // what it serves or is loading

@@ -21,6 +21,7 @@ const (
 	Watching  = "watching"  // it runs, and the verdict is open
 	Reverted  = "reverted"  // it failed, and the last good version runs again
 	Stopped   = "stopped"   // updating has stopped; what is installed goes on
+	Unoffered = "none"      // no control plane has ever offered signed releases here
 )
 
 const stateSchema = 1
@@ -34,6 +35,7 @@ type state struct {
 	Unfit       map[string]string    `json:"unfit,omitempty"`     // by program beside: its version that does not start here
 	Installed   map[string]installed `json:"installed,omitempty"` // by version: what was verified when it was staged
 	Pending     *pending             `json:"pending,omitempty"`
+	Trial       *trial               `json:"trial,omitempty"`
 	Tried       time.Time            `json:"tried,omitzero"`   // newest look at the mirrors
 	Reached     time.Time            `json:"reached,omitzero"` // newest look that found a valid set
 	Mirrors     []MirrorNews         `json:"mirrors,omitempty"`
@@ -65,13 +67,18 @@ const (
 type pending struct {
 	Version  string         `json:"version"`
 	From     string         `json:"from"`
+	Proven   string         `json:"proven,omitempty"` // gone back to when the new one fails; "" is From
 	Step     string         `json:"step"`
 	Security bool           `json:"security,omitempty"`
 	ByHand   bool           `json:"byHand,omitempty"`
-	Since    time.Time      `json:"since"`            // staged
-	Swapped  time.Time      `json:"swapped,omitzero"` // took over
+	Rollback bool           `json:"rollback,omitempty"` // it is there since before: no mirror is asked about it
+	Since    time.Time      `json:"since"`              // staged
+	Swapped  time.Time      `json:"swapped,omitzero"`   // took over
+	Open     time.Duration  `json:"open,omitempty"`     // for how long its verdict was open while the machine was on
+	Opened   time.Time      `json:"opened,omitzero"`    // newest look that found it open
 	Subjects []subjectState `json:"subjects,omitempty"`
-	Why      string         `json:"why,omitempty"` // of reverting
+	Failing  []string       `json:"failing,omitempty"` // services that were being started before the swap, in vain
+	Why      string         `json:"why,omitempty"`     // of reverting
 }
 
 // subjectState is one service that was up before the swap.
@@ -81,6 +88,7 @@ type subjectState struct {
 	Asked    time.Time `json:"asked,omitzero"`     // to restart
 	Within   string    `json:"within,omitempty"`   // how long it may finish its work
 	Left     time.Time `json:"left,omitzero"`      // first seen not to run the old version
+	Heard    time.Time `json:"heard,omitzero"`     // newest heartbeat of the version before
 	Reached  time.Time `json:"reached,omitzero"`   // past the deadline, first time the control plane answered the updater
 }
 

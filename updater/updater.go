@@ -35,6 +35,8 @@ const (
 	drainShare        = 6                // the last sixth of the limit is for the drain
 	askWithin         = time.Minute      // for one question to a service
 	tryWithin         = 30 * time.Second // for a new program to say its version
+	proveWithin       = 2 * time.Minute  // for a new program to look for updates
+	startWithin       = 6 * time.Minute  // for a service that is being started to be up: service managers wait up to 5 min between two tries
 	lockPoll          = 50 * time.Millisecond
 	maxQuarantineText = 300
 )
@@ -55,6 +57,9 @@ type Options struct {
 	Bundle *Bundle
 	// Try starts a new program once, before it takes over; nil does not. An error keeps it out.
 	Try func(ctx context.Context, program string) error
+	// Prove has a new program run SelfTest for this folder, before its own runs the updater; nil takes it for
+	// proven. An error leaves the updater's work to the version that did it so far.
+	Prove func(ctx context.Context, program string) error
 	// Progress is told each new report; nil is told nothing.
 	Progress func(fleet.UpdateReport)
 	// FreeDisk is how many bytes a folder's disk has left; nil asks the system.
@@ -73,6 +78,8 @@ type Updater struct {
 	patience patience
 	// reached is told each durable step, so that a test can end the process there.
 	reached func(step string)
+	// steady is the time between two readings of the clock that goes on while the machine is awake.
+	steady func(from, to time.Time) time.Duration
 }
 
 // New checks the options and makes an updater. It touches nothing.
@@ -80,7 +87,7 @@ func New(o Options) (*Updater, error) {
 	if o.App == "" {
 		return nil, fault.New(fault.Invalid, "no app folder was named")
 	}
-	u := &Updater{Options: o, folder: folder(o.App), clock: o.Clock, log: o.Logger, patience: usualPatience, reached: func(string) {}}
+	u := &Updater{Options: o, folder: folder(o.App), clock: o.Clock, log: o.Logger, patience: usualPatience, reached: func(string) {}, steady: func(from, to time.Time) time.Duration { return to.Sub(from) }}
 	if u.clock == nil {
 		u.clock = clock.System
 	}
@@ -204,21 +211,19 @@ func (u *Updater) locked(ctx context.Context, fn func(st *state) error) (News, e
 }
 
 // recall rebuilds from the links what a damaged state knew: an updater link that lags behind current is an
-// open verdict. Which services were up is not known any more, so all are judged.
+// open verdict. Which services were up is not known any more, so those are judged that are up now or are
+// being started.
 func (u *Updater) recall(ctx context.Context, st *state) error {
 	now, was := u.folder.target(linkCurrent), u.folder.target(linkUpdater)
 	if now == was || !u.folder.complete(now, u.Program, nil, false) || !u.folder.complete(was, u.Program, nil, false) {
 		return nil
 	}
-	all, err := u.Services.Subjects(ctx)
+	subjects, err := u.started(ctx, nil)
 	if err != nil {
-		return fmt.Errorf("list the services: %w", err)
+		return err
 	}
 	at := u.clock.Now()
-	st.Pending = &pending{Version: now, From: was, Step: stepSwapping, Since: at, Swapped: at}
-	for _, s := range all {
-		st.Pending.Subjects = append(st.Pending.Subjects, subjectState{Name: s.Name()})
-	}
+	st.Pending = &pending{Version: now, From: was, Step: stepSwapping, Since: at, Swapped: at, Subjects: subjects}
 	return u.folder.save(st)
 }
 

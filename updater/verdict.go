@@ -20,10 +20,11 @@ const (
 	well
 	bad
 	open // past the deadline, and only the control plane could tell
+	gone // it cannot be asked any more, and says nothing
 )
 
 // watch restarts the services and judges them. One that is bad reverts the update; all well for a while
-// ends it; else the verdict stays open for the next pass.
+// ends it; none that can be judged proves nothing; else the verdict stays open for the next pass.
 func (u *Updater) watch(ctx context.Context, st *state) (bool, error) {
 	p := st.Pending
 	if u.folder.target(linkCurrent) != p.Version { // mended meanwhile
@@ -32,6 +33,8 @@ func (u *Updater) watch(ctx context.Context, st *state) (bool, error) {
 	if err := u.restartAll(ctx, st); err != nil {
 		return false, err
 	}
+	p.resume(u.clock.Now())
+	asleep := u.sleepWatch()
 	var since time.Time // all well
 	for {
 		worst, why, err := u.look(ctx, st)
@@ -39,6 +42,15 @@ func (u *Updater) watch(ctx context.Context, st *state) (bool, error) {
 			return false, err
 		}
 		now := u.clock.Now()
+		if jump, jumped := asleep.look(now); jumped { // nothing of that look counts
+			u.log.InfoContext(ctx, "the clock jumped: the machine slept, or was set", "by", jump)
+			p.slept(now, jump)
+			since = time.Time{}
+			if err := u.folder.save(st); err != nil {
+				return false, err
+			}
+			continue
+		}
 		if worst != well {
 			since = time.Time{}
 		} else if since.IsZero() {
@@ -47,11 +59,17 @@ func (u *Updater) watch(ctx context.Context, st *state) (bool, error) {
 		switch {
 		case worst == bad:
 			return true, u.condemn(st, why)
-		case worst == well && (len(p.Subjects) == 0 || now.Sub(since) >= u.Steady):
-			return true, u.settle(st, "")
-		case worst == open && now.Sub(p.Swapped) >= u.OpenLimit:
-			return true, u.settle(st, fmt.Sprintf("kept without a heartbeat: %s for %v", why, u.OpenLimit))
+		case worst == gone:
+			return true, u.unproven(st, "no service ran that could show that it works, so "+orNothing(u.folder.target(linkUpdater))+" goes on as the updater")
+		case worst == well && now.Sub(since) >= u.Steady:
+			return true, u.settle(ctx, st, "")
 		case worst == open:
+			if p.stillOpen(now) >= u.OpenLimit {
+				return true, u.settle(ctx, st, fmt.Sprintf("kept without a heartbeat: %s for %v", why, u.OpenLimit))
+			}
+			if err := u.folder.save(st); err != nil {
+				return false, err
+			}
 			return false, u.say(Watching, p.Version, "the verdict is open: "+why)
 		}
 		if err := retry.Sleep(ctx, u.clock, u.LookEvery); err != nil {
@@ -79,6 +97,9 @@ func (u *Updater) restartAll(ctx context.Context, st *state) error {
 		within := max(p.Since.Add(limit).Sub(u.clock.Now()), restartAtOnce)
 		w.Asked, w.Within = u.clock.Now(), within.String()
 		if s := find(all, w.Name); s != nil {
+			if h, err := u.health(ctx, s); err == nil {
+				w.heard(h, p)
+			}
 			if err := u.restart(ctx, s, within); err != nil {
 				u.log.WarnContext(ctx, "a service did not take the restart", "service", w.Name, "error", err)
 				w.Within = "0s" // it will not finish anything first
@@ -102,14 +123,14 @@ func find(all []Subject, name string) Subject {
 	return nil
 }
 
-// look judges all services once. The worst counts, with its reason.
+// look judges all services once. The worst counts, with its reason; gone is when there is none to judge.
 func (u *Updater) look(ctx context.Context, st *state) (verdict, string, error) {
 	p := st.Pending
 	all, err := u.Services.Subjects(ctx)
 	if err != nil {
 		return unclear, "", fmt.Errorf("list the services: %w", err)
 	}
-	worst, why, changed := well, "", false
+	worst, why, changed := gone, "", false
 	for i := range p.Subjects {
 		w := &p.Subjects[i]
 		was := *w
@@ -125,9 +146,9 @@ func (u *Updater) look(ctx context.Context, st *state) (verdict, string, error) 
 	return worst, why, nil
 }
 
-// worse orders verdicts: bad, unclear, open, well.
+// worse orders verdicts: bad, unclear, open, well, gone.
 func worse(a, b verdict) bool {
-	rank := []int{well: 0, open: 1, unclear: 2, bad: 3}
+	rank := []int{gone: 0, well: 1, open: 2, unclear: 3, bad: 4}
 	return rank[a] > rank[b]
 }
 
@@ -136,9 +157,12 @@ func worse(a, b verdict) bool {
 func (u *Updater) judge(ctx context.Context, p *pending, w *subjectState, s Subject) (verdict, string) {
 	now := u.clock.Now()
 	if s == nil {
-		return well, "" // its enrollment was removed meanwhile
+		return gone, "" // its enrollment was removed meanwhile
 	}
 	h, err := u.health(ctx, s)
+	if err == nil {
+		w.heard(h, p)
+	}
 	within, _ := time.ParseDuration(w.Within) // ours; 0 when a hand changed it
 	finishing := err == nil && h.Up && h.Version == p.From && p.From != p.Version
 	if w.Left.IsZero() && (!finishing || now.Sub(w.Asked) >= within) {
@@ -165,7 +189,7 @@ func (u *Updater) judge(ctx context.Context, p *pending, w *subjectState, s Subj
 	if gone := both(w.Children, h.Lost); len(gone) > 0 {
 		return fail("does not serve %s any more%s", strings.Join(gone, ", "), because(h.Why))
 	}
-	if h.Heartbeat.After(w.Asked) {
+	if !h.Heartbeat.IsZero() && !h.Heartbeat.Equal(w.Heard) {
 		return well, ""
 	}
 	if !late {
