@@ -63,10 +63,10 @@ func (a *Agent) Restart(within time.Duration) error {
 	if a.going.by.IsZero() || by.Before(a.going.by) {
 		a.going.by = by
 	}
-	a.going.program = program
+	a.going.program, a.going.failed = program, "" // why an earlier try failed says nothing of this one
+	signal(a.replace)
 	a.mu.Unlock()
 	a.poke()
-	signal(a.replace)
 	return nil
 }
 
@@ -132,20 +132,34 @@ func (a *Agent) replaceLoop(ctx context.Context) error {
 		if ctx.Err() != nil {
 			return nil
 		}
-		a.mu.Lock()
-		a.ceiling.tell = true // the worker was drained behind reconcile's back
-		a.going = replacement{failed: fmt.Sprintf("%s, and goes on as version %s: %v", cannotGoOn, a.Version, err)}
-		a.mu.Unlock()
-		a.log.Error("replace the program", slog.Any("cause", err))
-		a.poke()
+		if err != nil {
+			a.goOn(err)
+		}
 	}
 }
 
-// becomeNext returns only when the program could not be replaced, or ctx ended.
+// goOn notes that the program could not be replaced. What was asked for meanwhile was the same, and is over, too.
+func (a *Agent) goOn(err error) {
+	a.mu.Lock()
+	a.ceiling.tell = true // the worker was drained behind reconcile's back
+	a.going = replacement{failed: fmt.Sprintf("%s, and goes on as version %s: %v", cannotGoOn, a.Version, err)}
+	select {
+	case <-a.replace:
+	default:
+	}
+	a.mu.Unlock()
+	a.log.Error("replace the program", slog.Any("cause", err))
+	a.poke()
+}
+
+// becomeNext returns only when the program could not be replaced, none is to be (nil), or ctx ended.
 func (a *Agent) becomeNext(ctx context.Context) error {
 	a.mu.Lock()
-	program := a.going.program
+	program, wanted := a.going.program, !a.going.by.IsZero()
 	a.mu.Unlock()
+	if !wanted {
+		return nil
+	}
 	a.log.Info("the program is to be replaced; work in hand is finished first", slog.String("program", program))
 	a.offering.Lock() // an offer that was decided before we were asked is made by now
 	a.worker.DrainToReturn()

@@ -2,6 +2,7 @@ package agent
 
 import (
 	"errors"
+	"log/slog"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -272,6 +273,60 @@ func TestAProgramThatCannotBeRunChangesNothing(t *testing.T) {
 	}
 	if err := door.Restart(t.Context(), -time.Second); err != nil {
 		t.Errorf("a client leaves a negative time out: %v", err)
+	}
+}
+
+func TestATryThatFailedSaysNothingOfTheNextOne(t *testing.T) {
+	t.Parallel()
+	control := fakellama.NewControl(t)
+	control.Step(1)
+	r := newRig(t, fakellama.Config{Control: control.Path(), GateTokens: true})
+	r.install("1.0.0")
+	r.startInstalled()
+	r.plane.Deploy(nil, r.group, "tiny", 1)
+	first := r.awaitVersion("1.0.0")
+	r.installText("2.0.0", "half of a download")
+	must(t, r.door().Restart(t.Context(), 0))
+	saysItFailed := func() bool {
+		st, err := r.door().Status(t.Context())
+		return err == nil && slices.ContainsFunc(st.Report.Warnings, func(w string) bool { return strings.HasPrefix(w, cannotGoOn) })
+	}
+	r.await("the words of the failure", saysItFailed)
+	r.awaitMachine("ready")
+	inHand := r.ask("tiny")
+	r.awaitBusy()
+	r.install("1.1.0")
+	l := r.launch(ofFolder)
+	l.Program, l.Version = filepath.Join(r.appDir(), "current", "interlock"), "1.1.0"
+	started := make(chan error, 1)
+	go func() { _, err := StartDetached(t.Context(), r.e, l); started <- err }()
+	r.awaitMachine("draining") // it looks at the agent, again and again, while the work in hand goes on
+	if saysItFailed() {
+		t.Error("during the next try it still says that the last one failed")
+	}
+	control.Open()
+	must(t, testkit.Get(t, "the start", started))
+	if run := <-inHand; run.Answer == nil || *run.Answer != "Hello, world." || run.Attempt != 1 {
+		t.Errorf("the run is %+v", run)
+	}
+	if now := r.awaitVersion("1.1.0"); now.Pid != first.Pid || now.Report.Deployments[0].Pid != first.Report.Deployments[0].Pid {
+		t.Errorf("the model was lost: it is %+v, it was %+v", now, first)
+	}
+}
+
+func TestARestartThatCameDuringOneThatFailedIsOverWithIt(t *testing.T) {
+	t.Parallel()
+	a := &Agent{Options: Options{Version: "1.0.0"}, log: slog.New(slog.DiscardHandler), due: make(chan struct{}, 1), replace: make(chan struct{}, 1)}
+	a.going = replacement{by: time.Now().Add(time.Hour), program: "/none"}
+	signal(a.replace) // as Restart does while the program is being replaced
+	a.goOn(errors.New("exec format error"))
+	select {
+	case <-a.replace:
+		t.Error("a restart is left over")
+	default:
+	}
+	if err := a.becomeNext(t.Context()); err != nil { // it has no worker to drain
+		t.Errorf("nothing is to be replaced: %v", err)
 	}
 }
 
