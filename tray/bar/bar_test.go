@@ -4,6 +4,7 @@ package bar_test
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"strings"
 	"testing"
@@ -12,6 +13,7 @@ import (
 	"github.com/godbus/dbus/v5"
 	"github.com/google/go-cmp/cmp"
 
+	"interlock.sh/internal/testkit"
 	"interlock.sh/internal/testkit/sessionbus"
 	"interlock.sh/tray"
 	"interlock.sh/tray/bar"
@@ -37,20 +39,40 @@ func run(m *testing.M) int {
 	}
 	shared.item, shared.bar = shared.bus.Item(os.Getpid()), bar.New()
 	ctx, cancel := context.WithCancel(context.Background())
-	ended, ready := make(chan error), make(chan struct{})
+	ended, ready := make(chan error, 1), make(chan struct{})
 	go func() {
 		ended <- shared.bar.Run(ctx, func() { shared.bar.Show(nil, tray.Idle, "nothing"); close(ready) })
 	}()
-	<-ready
+	late := time.After(testkit.Patience)
+	select {
+	case <-ready:
+	case err := <-ended:
+		panic(fmt.Sprintf("the bar ended: %v", err))
+	case <-late:
+		panic("the bar is not ready")
+	}
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
 	for { // until the item is on the bus
-		if _, err := shared.item.Menu(); err == nil {
+		_, err := shared.item.Menu()
+		if err == nil {
 			break
+		}
+		select {
+		case <-tick.C:
+		case <-late:
+			panic(err)
 		}
 	}
 	code := m.Run()
 	cancel()
-	if err := <-ended; err != nil {
-		panic(err)
+	select {
+	case err := <-ended:
+		if err != nil {
+			panic(err)
+		}
+	case <-time.After(testkit.Patience):
+		panic("the bar does not end")
 	}
 	return code
 }
@@ -80,13 +102,7 @@ func expect(t *testing.T, want string) {
 
 func clicked(t *testing.T) tray.Action {
 	t.Helper()
-	select {
-	case a := <-shared.bar.Clicks():
-		return a
-	case <-time.After(5 * time.Second):
-		t.Fatal("no click came")
-		return tray.Action{}
-	}
+	return testkit.Get(t, "a click", shared.bar.Clicks())
 }
 
 func role(name string, on, hidden bool) tray.Item {
@@ -205,18 +221,17 @@ func TestItRegistersWithEachPanelThatComes(t *testing.T) {
 		if err := conn.Export(w, "/StatusNotifierWatcher", watcherName); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := conn.RequestName(watcherName, dbus.NameFlagDoNotQueue); err != nil {
-			t.Fatal(err)
+		if reply, err := conn.RequestName(watcherName, dbus.NameFlagDoNotQueue); err != nil || reply != dbus.RequestNameReplyPrimaryOwner {
+			t.Fatalf("panel %d does not become the panel: %v, %v", panel, reply, err)
 		}
-		select {
-		case got := <-w.items:
-			if !strings.HasSuffix(got, "/StatusNotifierItem") {
-				t.Errorf("panel %d got %q", panel, got)
-			}
-		case <-time.After(10 * time.Second):
-			t.Fatalf("panel %d was not told of the item", panel)
+		if got := testkit.Get(t, "the item at the panel", w.items); !strings.HasSuffix(got, "/StatusNotifierItem") {
+			t.Errorf("panel %d got %q", panel, got)
 		}
-		_ = conn.Close() // the panel restarts
+		// The panel restarts. Its name is given back with an answer: the bus hears of a closed connection later.
+		if _, err := conn.ReleaseName(watcherName); err != nil {
+			t.Error(err)
+		}
+		_ = conn.Close()
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 
 	"interlock.sh/fault"
 	"interlock.sh/fleet/schedule"
+	"interlock.sh/internal/testkit"
 	"interlock.sh/tray"
 	"interlock.sh/tray/menubar"
 )
@@ -18,7 +19,7 @@ import (
 // world is everything around the app.
 type world struct {
 	t      *testing.T
-	shown  chan []tray.Item
+	shown  chan []tray.Item // the newest alone
 	clicks chan tray.Action
 	opened chan struct{}
 
@@ -31,7 +32,7 @@ type world struct {
 	mu       sync.Mutex
 	snap     tray.Snapshot
 	err      error
-	hold     chan struct{} // wishes wait for it, when it is there
+	hold     chan struct{} // wishes wait for it, when it is there, or for the end of their context
 	window   bool
 	replaced bool
 	gone     bool
@@ -40,7 +41,7 @@ type world struct {
 
 func newWorld(t *testing.T) *world {
 	return &world{
-		t: t, shown: make(chan []tray.Item, 100), clicks: make(chan tray.Action), opened: make(chan struct{}), changed: make(chan struct{}),
+		t: t, shown: make(chan []tray.Item, 1), clicks: make(chan tray.Action), opened: make(chan struct{}), changed: make(chan struct{}),
 		news: make(chan tray.News), ended: make(chan error), told: make(chan string), calls: make(chan string, 100),
 		snap: tray.Snapshot{Loaded: true},
 	}
@@ -48,8 +49,12 @@ func newWorld(t *testing.T) *world {
 
 func (w *world) Show(menu []tray.Item, mood tray.Mood, _ string) {
 	w.mu.Lock()
+	defer w.mu.Unlock()
 	w.mood = mood
-	w.mu.Unlock()
+	select {
+	case <-w.shown: // nobody looked
+	default:
+	}
 	w.shown <- menu
 }
 func (w *world) Clicks() <-chan tray.Action { return w.clicks }
@@ -57,32 +62,36 @@ func (w *world) Opened() <-chan struct{}    { return w.opened }
 func (w *world) Snapshot() tray.Snapshot    { w.mu.Lock(); defer w.mu.Unlock(); return w.snap }
 func (w *world) Changed() <-chan struct{}   { return w.changed }
 func (w *world) Eager(d time.Duration)      { w.calls <- "eager " + d.String() }
-func (w *world) Choose(_ context.Context, k tray.Key, m schedule.Mode) error {
-	return w.call("choose " + k.Group + " " + string(m))
+func (w *world) Choose(ctx context.Context, k tray.Key, m schedule.Mode) error {
+	return w.call(ctx, "choose "+k.Group+" "+string(m))
 }
-func (w *world) PauseAll(_ context.Context, d time.Duration) error {
-	return w.call("pause " + d.String())
+func (w *world) PauseAll(ctx context.Context, d time.Duration) error {
+	return w.call(ctx, "pause "+d.String())
 }
-func (w *world) ResumeAll(context.Context) error { return w.call("resume") }
-func (w *world) Open(p tray.Page) error          { w.calls <- "window " + p.String(); return w.failure() }
-func (w *world) News() <-chan tray.News          { return w.news }
-func (w *world) Ended() <-chan error             { return w.ended }
-func (w *world) Shown() bool                     { w.mu.Lock(); defer w.mu.Unlock(); return w.window }
+func (w *world) ResumeAll(ctx context.Context) error { return w.call(ctx, "resume") }
+func (w *world) Open(p tray.Page) error              { w.calls <- "window " + p.String(); return w.failure() }
+func (w *world) News() <-chan tray.News              { return w.news }
+func (w *world) Ended() <-chan error                 { return w.ended }
+func (w *world) Shown() bool                         { w.mu.Lock(); defer w.mu.Unlock(); return w.window }
 
 // browser is the desktop's side.
 type browser struct{ *world }
 
-func (b browser) Open(_ context.Context, a string) error { return b.call("browse " + a) }
-func (b browser) CheckUpdates(context.Context) error     { return b.call("check") }
+func (b browser) Open(ctx context.Context, a string) error { return b.call(ctx, "browse "+a) }
+func (b browser) CheckUpdates(ctx context.Context) error   { return b.call(ctx, "check") }
 
 func (w *world) failure() error { w.mu.Lock(); defer w.mu.Unlock(); return w.err }
 
-func (w *world) call(s string) error {
+func (w *world) call(ctx context.Context, s string) error {
 	w.mu.Lock()
 	hold := w.hold
 	w.mu.Unlock()
 	if hold != nil {
-		<-hold
+		select {
+		case <-hold:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
 	}
 	w.calls <- s
 	return w.failure()
@@ -104,13 +113,8 @@ func (w *world) run() (app *menubar.App, ended chan error) {
 
 func (w *world) expect(want string) {
 	w.t.Helper()
-	select {
-	case got := <-w.calls:
-		if got != want {
-			w.t.Errorf("called %q, want %q", got, want)
-		}
-	case <-time.After(5 * time.Second):
-		w.t.Fatalf("%q was not called", want)
+	if got := testkit.Get(w.t, want, w.calls); got != want {
+		w.t.Errorf("called %q, want %q", got, want)
 	}
 }
 
@@ -118,24 +122,16 @@ func (w *world) expect(want string) {
 func (w *world) awaitNotice(want string) {
 	w.t.Helper()
 	for {
-		select {
-		case menu := <-w.shown:
-			if n := menu[1]; (want == "" && n.Hidden) || (want != "" && !n.Hidden && n.Label == want) {
-				return
-			}
-		case <-time.After(5 * time.Second):
-			w.t.Fatalf("the menu never said %q", want)
+		menu := testkit.Get(w.t, "a menu that says "+want, w.shown)
+		if n := menu[1]; (want == "" && n.Hidden) || (want != "" && !n.Hidden && n.Label == want) {
+			return
 		}
 	}
 }
 
 func send[T any](t *testing.T, c chan T, v T) {
 	t.Helper()
-	select {
-	case c <- v:
-	case <-time.After(5 * time.Second):
-		t.Fatalf("nobody took %v", v)
-	}
+	testkit.Put(t, "what happens", c, v)
 }
 
 func TestEachClickDoesItsOwn(t *testing.T) {
@@ -223,7 +219,7 @@ func TestOfTwoClicksTheLastHolds(t *testing.T) {
 	}
 	var got []string
 	for range want {
-		got = append(got, <-w.calls)
+		got = append(got, testkit.Get(t, "a call", w.calls))
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("in the order %s", strings.Join(got, ", "))
@@ -234,12 +230,12 @@ func TestQuitAndUninstallEndTheApp(t *testing.T) {
 	w := newWorld(t)
 	app, ended := w.run()
 	send(t, w.clicks, tray.Action{Verb: tray.Quit})
-	if err := <-ended; err != nil || app.Removed() {
+	if err := testkit.Get(t, "the end of the app", ended); err != nil || app.Removed() {
 		t.Errorf("quit: %v, removed %v", err, app.Removed())
 	}
 	app, ended = w.run()
 	send(t, w.news, tray.Uninstalled)
-	if err := <-ended; err != nil || !app.Removed() {
+	if err := testkit.Get(t, "the end of the app", ended); err != nil || !app.Removed() {
 		t.Errorf("uninstalled: %v, removed %v", err, app.Removed())
 	}
 }
@@ -257,7 +253,7 @@ func TestAnUpdateOfTheAppWaitsForTheWindow(t *testing.T) {
 	w.window = false
 	w.mu.Unlock()
 	send(t, w.changed, struct{}{})
-	if err := <-ended; !errors.Is(err, menubar.ErrReplaced) {
+	if err := testkit.Get(t, "the end of the app", ended); !errors.Is(err, menubar.ErrReplaced) {
 		t.Error(err)
 	}
 }
@@ -270,7 +266,7 @@ func TestAnAppThatWasUninstalledByAnotherProgramLeaves(t *testing.T) {
 	w.gone = true
 	w.mu.Unlock()
 	send(t, w.changed, struct{}{})
-	if err := <-ended; err != nil {
+	if err := testkit.Get(t, "the end of the app", ended); err != nil {
 		t.Error(err)
 	}
 }
@@ -284,9 +280,8 @@ func TestAStuckWishDoesNotKeepTheApp(t *testing.T) {
 	send(t, w.clicks, tray.Action{Verb: tray.PauseAll})
 	send(t, w.clicks, tray.Action{Verb: tray.ShowWindow}) // the menu still works
 	w.expect("window roles")
-	send(t, w.clicks, tray.Action{Verb: tray.Quit})
-	close(w.hold) // the call's context ended: what obeys it returns
-	if err := <-ended; err != nil {
+	send(t, w.clicks, tray.Action{Verb: tray.Quit}) // nothing but the end of its context ends the call
+	if err := testkit.Get(t, "the end of the app", ended); err != nil {
 		t.Error(err)
 	}
 }

@@ -6,9 +6,9 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
-	"time"
 
 	"interlock.sh/fault"
+	"interlock.sh/internal/testkit"
 	"interlock.sh/tray/single"
 )
 
@@ -42,7 +42,7 @@ func TestTheSecondTellsTheFirst(t *testing.T) {
 	if err := single.Tell(t.Context(), path, "hours a/client\nrm -rf"); err != nil {
 		t.Fatal(err)
 	}
-	if got := <-heard; got != "hours a/client rm -rf" {
+	if got := testkit.Get(t, "the message", heard); got != "hours a/client rm -rf" {
 		t.Errorf("heard %q", got)
 	}
 	if err := one.Close(); err != nil {
@@ -96,12 +96,7 @@ func TestWhoSaysNothingOrTooMuchDoesNotBlockTheNext(t *testing.T) {
 	if err := single.Tell(t.Context(), path, "about"); err != nil {
 		t.Fatal(err)
 	}
-	select {
-	case m := <-heard:
-		if m != "about" {
-			t.Errorf("heard %q", m)
-		}
-	case <-time.After(5 * time.Second):
-		t.Error("it hears nobody any more")
+	if m := testkit.Get(t, "the message", heard); m != "about" {
+		t.Errorf("heard %q", m)
 	}
 }

@@ -19,6 +19,7 @@ import (
 	"interlock.sh/fault"
 	"interlock.sh/fleet"
 	"interlock.sh/fleet/schedule"
+	"interlock.sh/internal/testkit"
 	"interlock.sh/tray"
 	"interlock.sh/tray/window"
 )
@@ -28,20 +29,24 @@ type Machine struct {
 	mu     sync.Mutex
 	Snap   tray.Snapshot
 	Err    error         // what the next calls say
-	Hold   chan struct{} // calls wait for it, when it is there
+	Hold   chan struct{} // calls wait for it, when it is there, or for the end of their context
 	Calls  []string
 	Set    schedule.Availability
 	Lines  []string
 	Output string // of the uninstall
 }
 
-func (m *Machine) call(name string) error {
+func (m *Machine) call(ctx context.Context, name string) error {
 	m.mu.Lock()
 	m.Calls = append(m.Calls, name)
 	err, hold := m.Err, m.Hold
 	m.mu.Unlock()
 	if hold != nil {
-		<-hold
+		select {
+		case <-hold:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
 	}
 	return err
 }
@@ -50,8 +55,8 @@ func (m *Machine) call(name string) error {
 func (m *Machine) Snapshot() tray.Snapshot { m.mu.Lock(); defer m.mu.Unlock(); return m.Snap }
 
 // Choose keeps the mode, unless Err says otherwise.
-func (m *Machine) Choose(_ context.Context, k tray.Key, mode schedule.Mode) error {
-	err := m.call("choose " + k.Group + " " + string(mode))
+func (m *Machine) Choose(ctx context.Context, k tray.Key, mode schedule.Mode) error {
+	err := m.call(ctx, "choose "+k.Group+" "+string(mode))
 	if err == nil {
 		m.Change(func(s *localapi.Status) { s.Wish.Mode = mode })
 	}
@@ -59,32 +64,34 @@ func (m *Machine) Choose(_ context.Context, k tray.Key, mode schedule.Mode) erro
 }
 
 // SetAvailability keeps what was set in Set.
-func (m *Machine) SetAvailability(_ context.Context, k tray.Key, a schedule.Availability) error {
+func (m *Machine) SetAvailability(ctx context.Context, k tray.Key, a schedule.Availability) error {
 	m.mu.Lock()
 	m.Set = a
 	m.mu.Unlock()
-	return m.call("set " + k.Group)
+	return m.call(ctx, "set "+k.Group)
 }
 
 // PauseAll is noted.
-func (m *Machine) PauseAll(context.Context, time.Duration) error { return m.call("pause") }
+func (m *Machine) PauseAll(ctx context.Context, _ time.Duration) error { return m.call(ctx, "pause") }
 
 // ResumeAll is noted.
-func (m *Machine) ResumeAll(context.Context) error { return m.call("resume") }
+func (m *Machine) ResumeAll(ctx context.Context) error { return m.call(ctx, "resume") }
 
 // Open is noted with its address.
-func (m *Machine) Open(_ context.Context, a string) error { return m.call("open " + a) }
+func (m *Machine) Open(ctx context.Context, a string) error { return m.call(ctx, "open "+a) }
 
 // CheckUpdates is noted.
-func (m *Machine) CheckUpdates(context.Context) error { return m.call("check") }
+func (m *Machine) CheckUpdates(ctx context.Context) error { return m.call(ctx, "check") }
 
 // Logs gives Lines.
-func (m *Machine) Logs(_ context.Context, k tray.Key, _ int) ([]string, error) {
-	return m.Lines, m.call("logs " + k.Group)
+func (m *Machine) Logs(ctx context.Context, k tray.Key, _ int) ([]string, error) {
+	return m.Lines, m.call(ctx, "logs "+k.Group)
 }
 
 // Uninstall gives Output.
-func (m *Machine) Uninstall(context.Context) (string, error) { return m.Output, m.call("uninstall") }
+func (m *Machine) Uninstall(ctx context.Context) (string, error) {
+	return m.Output, m.call(ctx, "uninstall")
+}
 
 // Change edits what the first agent says.
 func (m *Machine) Change(edit func(*localapi.Status)) {
@@ -169,12 +176,7 @@ func New(t *testing.T, s tray.Snapshot) *Rig {
 // Settle draws what the next call that ends wants drawn.
 func (r *Rig) Settle() {
 	r.t.Helper()
-	select {
-	case f := <-r.main:
-		f()
-	case <-time.After(5 * time.Second):
-		r.t.Fatal("no call ended")
-	}
+	testkit.Get(r.t, "the end of a call", r.main)()
 }
 
 // Picture compares what is drawn with testdata/<name>.png.
