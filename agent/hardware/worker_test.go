@@ -90,7 +90,8 @@ func (r *rig) start() {
 	r.stop = func() error {
 		cancel()
 		if !done {
-			got, done = <-ended, true
+			done = true
+			got = testkit.Get(r, "the end of the worker", ended)
 		}
 		return got
 	}
