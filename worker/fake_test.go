@@ -12,6 +12,7 @@ import (
 	"interlock.sh/client"
 	"interlock.sh/fault"
 	"interlock.sh/internal/clock"
+	"interlock.sh/internal/testkit"
 	"interlock.sh/tasks"
 	"interlock.sh/worker"
 )
@@ -72,7 +73,7 @@ func (p *plane) note(fn func()) {
 // until waits for a condition, which is looked at under the lock.
 func (p *plane) until(what string, cond func() bool) {
 	p.t.Helper()
-	deadline := time.After(10 * time.Second)
+	deadline := time.After(testkit.Patience)
 	for {
 		p.mu.Lock()
 		ok, changed := cond(), p.changed
@@ -84,15 +85,19 @@ func (p *plane) until(what string, cond func() bool) {
 		case <-changed:
 		case <-time.After(2 * time.Millisecond): // for what the worker does without telling the control plane
 		case <-deadline:
-			p.t.Fatalf("waited 10 s for %s", what)
+			p.t.Fatalf("waited in vain for %s", what)
 		}
 	}
 }
 
+// quiet is how long nothing happens before pass moves the clock: a lease, which is thirty of its steps, must not
+// run out because this machine is busy.
+const quiet = 10 * time.Millisecond
+
 // pass moves the clock on in steps until a condition holds.
 func (p *plane) pass(step time.Duration, what string, cond func() bool) {
 	p.t.Helper()
-	deadline := time.After(10 * time.Second)
+	deadline := time.After(testkit.Patience)
 	for {
 		p.mu.Lock()
 		ok, changed := cond(), p.changed
@@ -102,7 +107,7 @@ func (p *plane) pass(step time.Duration, what string, cond func() bool) {
 		}
 		select {
 		case <-changed:
-		case <-time.After(2 * time.Millisecond): // whoever waits for the clock waits by now, or in the next round
+		case <-time.After(quiet): // whoever waits for the clock waits by now, or in the next round
 			p.clock.Advance(step)
 		case <-deadline:
 			p.t.Fatalf("let time pass for %s", what)
