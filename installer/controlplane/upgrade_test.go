@@ -14,6 +14,15 @@ import (
 	"interlock.sh/internal/clock"
 )
 
+// hurried is a clock on which time passes when somebody waits for it.
+type hurried struct{ *clock.Fake }
+
+func (h hurried) After(d time.Duration) <-chan time.Time {
+	at := h.Fake.After(d)
+	h.Advance(d)
+	return at
+}
+
 // world is a machine with one control plane: what a program does is said by its version.
 type world struct {
 	t        *testing.T
@@ -43,7 +52,7 @@ func newWorld(t *testing.T) (*world, Upgrade) {
 		}
 	}
 	return w, Upgrade{
-		Programs: w.programs, Clock: clock.System, Within: 300 * time.Millisecond, Say: func(string, ...any) {},
+		Programs: w.programs, Clock: hurried{clock.NewFake(time.Unix(0, 0))}, Within: 2 * askEvery, Say: func(string, ...any) {},
 		Stop:  step("stop", func() error { w.up = false; return nil }),
 		Start: step("start", func() error { w.up = true; w.migrate(); return nil }),
 		Copy: func(ctx context.Context) (string, error) {
