@@ -2,10 +2,12 @@ package updater
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"net/http"
 	"os"
 	"os/exec"
+	"runtime"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -27,8 +29,16 @@ func TestMain(m *testing.M) {
 		}
 		os.Exit(0)
 	}
+	// More at once than there are cores: they wait for disks and for slow mirrors.
+	flag.Parse()
+	if err := flag.Set("test.parallel", strconv.Itoa(max(atOnce, runtime.GOMAXPROCS(0)))); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(2)
+	}
 	os.Exit(m.Run())
 }
+
+const atOnce = 8
 
 const childArg = "updater-child"
 
