@@ -70,7 +70,8 @@ func arrange(root fyne.CanvasObject) {
 }
 
 // ground is what stands beside a part that scrolls: it covers what that part draws beyond its edge, as it does
-// with the text of a field that is scrolled out of sight.
+// with the text of a field that is scrolled out of sight. The whole window has one too, in the same colour: the
+// library clears a window to nearly that.
 type ground struct {
 	widget.BaseWidget
 	content fyne.CanvasObject

@@ -95,7 +95,7 @@ func New(o Options) *View {
 }
 
 // Content is what the window shows.
-func (v *View) Content() fyne.CanvasObject { return v.root }
+func (v *View) Content() fyne.CanvasObject { return newGround(v.root) }
 
 // End gives up the calls under way and waits for them.
 func (v *View) End() {
