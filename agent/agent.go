@@ -82,6 +82,7 @@ type Agent struct {
 	wake     chan struct{} // hints for the worker
 	replace  chan struct{} // replace the program
 	closing  chan *closing // somebody wants the owner's door closed
+	shown    chan struct{} // closed when a model is offered for the first time
 	since    handOverNote  // of the former image, until work goes on; reconcile's alone once Run runs
 
 	offering sync.Mutex // held from deciding what the worker may claim until it is told
@@ -128,7 +129,7 @@ func New(ctx context.Context, o Options) (*Agent, error) {
 		instance: ident.New("ins", o.Clock.Now()), hostID: hostfacts.ID(ctx), lock: lock,
 		due: make(chan struct{}, 1), news: make(chan struct{}, 1), stir: make(chan struct{}, 1), refresh: make(chan struct{}, 1),
 		wake: make(chan struct{}, 1), replace: make(chan struct{}, 1), closing: make(chan *closing),
-		serves: map[string]*serving{}, ceiling: ceiling{again: make(chan struct{}, 1)}, desired: fleet.Desired{Mode: fleet.Active},
+		shown: make(chan struct{}), serves: map[string]*serving{}, ceiling: ceiling{again: make(chan struct{}, 1)}, desired: fleet.Desired{Mode: fleet.Active},
 	}
 	a.inherit(left)
 	if err := a.open(ctx, left); err != nil {
@@ -198,6 +199,7 @@ func (a *Agent) Run(ctx context.Context) error {
 	defer a.lock.Unlock() //nolint:errcheck // closing the file releases it as well
 	defer a.control.Close()
 	group, gctx := errgroup.WithContext(ctx)
+	inherits := len(a.host.sup.Inherited()) > 0
 	// Model servers outlive the worker: an answer in hand is finished before they stop. Who reports, and
 	// the owner's door, outlive both: a machine that drains is not gone.
 	servers, stopServers := context.WithCancel(context.WithoutCancel(ctx))
@@ -227,6 +229,9 @@ func (a *Agent) Run(ctx context.Context) error {
 			<-gctx.Done() // enrolled and shown, but nothing is claimed
 			return nil
 		}
+		if inherits {
+			a.awaitOffer(gctx)
+		}
 		return a.workLoop(gctx)
 	})
 	err := group.Wait()
@@ -239,6 +244,19 @@ func (a *Agent) Run(ctx context.Context) error {
 		return nil
 	}
 	return err
+}
+
+// offerWithin is how long an image that inherits model servers may take to offer them.
+const offerWithin = 5 * time.Second
+
+// awaitOffer waits until a model that the former image left is offered. Until then what that image said of
+// itself holds, that it will be back: a worker without models would have runs refused that can wait.
+func (a *Agent) awaitOffer(ctx context.Context) {
+	select {
+	case <-a.shown:
+	case <-a.clock.After(offerWithin):
+	case <-ctx.Done():
+	}
 }
 
 // workLoop claims and answers work. A control plane that revoked the machine ends it, and only it: the

@@ -156,6 +156,11 @@ func (a *Agent) offer(pools []worker.Pool, drain bool) {
 	a.offered = offer{pools, drain, true}
 	if !drain && len(pools) > 0 {
 		a.welcome()
+		select {
+		case <-a.shown:
+		default:
+			close(a.shown)
+		}
 	}
 }
 

@@ -129,6 +129,9 @@ func TestSystemdUpdateMatrix(t *testing.T) {
 		if gap := x.row("N+1, good", "runs", begin, 0, model); gap > 5*time.Second {
 			t.Errorf("no claim for %v", gap)
 		}
+		if x.refused > 0 {
+			t.Errorf("%d submissions were refused meanwhile", x.refused)
+		}
 	})
 
 	for _, c := range []struct {
