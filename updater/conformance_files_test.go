@@ -128,7 +128,7 @@ func (c *conform) get(path string) (string, error) {
 		return "", err
 	}
 	to := filepath.Join(c.t.TempDir(), "file")
-	if _, err := c.u.downloadFrom(c.t.Context(), c.last.best, file, to); err != nil {
+	if _, err := c.u.downloadFrom(c.t.Context(), &offer{}, c.last.best, file, to); err != nil {
 		return "", err
 	}
 	b, err := os.ReadFile(to)

@@ -37,9 +37,14 @@ func (u *Updater) download(ctx context.Context, o *offer, t build.Target, to str
 		return installed{}, fault.New(fault.DiskFull, "%s needs %d MB free, %d MB are", t.Path(), need>>20, free>>20).
 			With("needs", need).With("has", free).WithHint("free some space; the next pass tries again")
 	}
+	if o.rate != nil {
+		if n, limited := o.rate(); limited && n <= 0 {
+			return installed{}, held()
+		}
+	}
 	var failures []error
 	for _, v := range o.views {
-		sum, err := u.downloadFrom(ctx, v, file, to)
+		sum, err := u.downloadFrom(ctx, o, v, file, to)
 		if err == nil {
 			return sum, nil
 		}
@@ -69,20 +74,21 @@ func (v *view) file(path string) (*metadata.TargetFiles, error) {
 	return file, nil
 }
 
-func (u *Updater) downloadFrom(ctx context.Context, v *view, file *metadata.TargetFiles, to string) (sum installed, err error) {
+func (u *Updater) downloadFrom(ctx context.Context, o *offer, v *view, file *metadata.TargetFiles, to string) (sum installed, err error) {
 	name := path.Base(file.Path)
 	if v.set.Root.Signed.ConsistentSnapshot {
 		name = hex.EncodeToString(file.Hashes["sha256"]) + "." + name
 	}
 	at := v.origin.path("targets", path.Join(path.Dir(file.Path), name))
-	ctx, cancel := context.WithTimeoutCause(ctx, u.patience.target, tooSlow(v.origin, at, u.patience.target))
-	defer cancel()
 	ctx, stall := context.WithCancelCause(ctx)
 	defer stall(nil)
 	slow := fault.New(fault.Unavailable, "%s sends %s too slowly: less than %d kB in %v", v.origin.Name, at, stallBytes>>10, u.patience.stall).
 		WithHint("check the network between here and there; the next pass tries again")
-	timer := watch(nil, u.patience.stall, func() { stall(slow) })
+	timer := watch(u.patience, func() { stall(slow) }, tooSlow(v.origin, at, u.patience.target))
 	defer timer.stop()
+	if o.rate != nil {
+		timer.pace = (&pace{u, o.rate, 0}).spend(ctx)
+	}
 	resp, err := v.origin.Client.Open(ctx, http.MethodGet, at)
 	if err != nil {
 		return installed{}, causeOf(ctx, err)

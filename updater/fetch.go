@@ -19,6 +19,7 @@ type offer struct {
 	best  *view
 	views []*view // best first
 	news  []MirrorNews
+	rate  func() (bytesPerSecond int64, limited bool) // of downloads; nil is without a limit
 }
 
 // fetch asks every mirror and keeps the highest valid set. One mirror that fails, lags or lies does not
@@ -34,7 +35,7 @@ func (u *Updater) fetch(ctx context.Context, st *state) (*offer, error) {
 	if err := u.pin(ctx); err != nil {
 		return nil, errors.Join(err, u.folder.save(st))
 	}
-	out := &offer{}
+	out := &offer{rate: u.Rate}
 	var failures []error
 	for _, o := range u.Origins {
 		v, err := u.ask(ctx, o, st)

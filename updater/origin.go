@@ -99,26 +99,43 @@ func causeOf(ctx context.Context, err error) error {
 }
 
 // watched reads a body and ends its request when it comes in too slowly: each stallBytes must arrive
-// within the limit.
+// within the limit, and all of it within another. Only the time that the sender takes counts, not the one
+// that the pace takes.
 type watched struct {
 	io.Reader
-	timer *time.Timer
-	limit time.Duration
-	since int
+	timer   *time.Timer
+	allowed patience
+	left    time.Duration // for these stallBytes
+	whole   time.Duration // for all of it
+	since   int
+	late    error             // there was too little time for the whole
+	pace    func(n int) error // waits until so many bytes may have come; nil does not
 }
 
-func watch(body io.Reader, limit time.Duration, cancel func()) *watched {
-	return &watched{Reader: body, timer: time.AfterFunc(limit, cancel), limit: limit}
+func watch(allowed patience, cancel func(), late error) *watched {
+	return &watched{timer: time.AfterFunc(allowed.stall, cancel), allowed: allowed, left: allowed.stall, whole: allowed.target, late: late}
 }
 
 // Read passes bytes on and, each time enough of them came, gives the sender more time.
 func (w *watched) Read(p []byte) (int, error) {
+	begin := time.Now()
+	w.timer.Reset(w.left)
 	n, err := w.Reader.Read(p)
+	w.timer.Stop()
+	took := time.Since(begin)
+	w.left, w.whole = w.left-took, w.whole-took
 	if w.since += n; w.since >= stallBytes {
-		w.since = 0
-		w.timer.Reset(w.limit)
+		w.since, w.left = 0, w.allowed.stall
 	}
-	return n, err
+	switch {
+	case err != nil:
+		return n, err
+	case w.whole <= 0:
+		return n, w.late
+	case w.pace != nil:
+		return n, w.pace(n)
+	}
+	return n, nil
 }
 
 func (w *watched) stop() { w.timer.Stop() }

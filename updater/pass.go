@@ -136,6 +136,7 @@ func (u *Updater) Now(ctx context.Context, opts NowOptions) (News, error) {
 		default:
 			return errors.Join(err, u.stopped(ctx, st, err))
 		}
+		o.rate = nil
 		if err := u.refreshBeside(ctx, st, o); err != nil {
 			return err
 		}

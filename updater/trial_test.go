@@ -5,7 +5,6 @@ import (
 	"path/filepath"
 	"testing"
 	"time"
-
 )
 
 // updaterIs checks whose program runs the updater.

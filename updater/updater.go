@@ -57,6 +57,9 @@ type Options struct {
 	Bundle *Bundle
 	// Try starts a new program once, before it takes over; nil does not. An error keeps it out.
 	Try func(ctx context.Context, program string) error
+	// Rate is the owner's limit of downloads now, which may change while one goes on; nil has none. What is
+	// brought in by hand does not heed it.
+	Rate func() (bytesPerSecond int64, limited bool)
 	// Prove has a new program run SelfTest for this folder, before its own runs the updater; nil takes it for
 	// proven. An error leaves the updater's work to the version that did it so far.
 	Prove func(ctx context.Context, program string) error
