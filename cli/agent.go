@@ -68,14 +68,53 @@ func (e *enrolled) find() (enrollment.Enrollment, error) {
 	return home.Find(e.group, fleet.Role(e.role))
 }
 
+// reach is find for verbs that need the agent or its folder only: a damaged enrollment will do.
+func (e *enrolled) reach() (enrollment.Enrollment, error) {
+	home, err := enrollment.DefaultHome()
+	if err != nil {
+		return enrollment.Enrollment{}, err
+	}
+	return home.Reach(e.group, fleet.Role(e.role))
+}
+
 // door is the local API of the enrollment's agent.
 func (e *enrolled) door() (*localapi.Client, enrollment.Enrollment, error) {
-	en, err := e.find()
+	en, err := e.reach()
 	if err != nil {
 		return nil, en, err
 	}
-	socket, err := en.Home.Socket(en.Group, en.Role)
-	return localapi.Dial(socket), en, err
+	door, err := agent.Door(en)
+	return door, en, err
+}
+
+// here is one enrollment of this machine; what is damaged of it is in Why.
+type here = enrollment.Damaged
+
+// survey is every enrollment of this machine that the flags mean, the damaged ones last: their agents may run
+// all the same. none says what to tell where there is none, and is nil otherwise.
+func (e *enrolled) survey() (all []here, none, err error) {
+	home, err := enrollment.DefaultHome()
+	if err != nil {
+		return nil, nil, err
+	}
+	whole, damaged, err := home.Survey()
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, w := range whole {
+		if w.Means(e.group, fleet.Role(e.role)) {
+			all = append(all, here{Enrollment: w})
+		}
+	}
+	for _, d := range damaged {
+		if d.Means(e.group, fleet.Role(e.role)) {
+			all = append(all, d)
+		}
+	}
+	if len(all) == 0 {
+		_, none = home.Find(e.group, fleet.Role(e.role))
+	}
+	return all, none, nil
 }
 
 func (a *app) agentEnrollCmd() *cobra.Command {
@@ -232,7 +271,7 @@ func (a *app) agentStopCmd() *cobra.Command {
 	cmd := &cobra.Command{Use: "stop", Short: "Stop the agent after the work in hand", Args: cobra.NoArgs}
 	en := enrolledFlags(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		e, err := en.find()
+		e, err := en.reach()
 		if err != nil {
 			return err
 		}
@@ -250,48 +289,57 @@ func (a *app) agentStatusCmd() *cobra.Command {
 	cmd := &cobra.Command{Use: "status", Short: "Show every enrollment of this machine, or one", Args: cobra.NoArgs}
 	en, asJSON := enrolledFlags(cmd), jsonFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		home, err := enrollment.DefaultHome()
+		all, none, err := en.survey()
 		if err != nil {
 			return err
 		}
-		all, unread := home.List()
-		if unread != nil && len(all) == 0 {
-			return unread
-		}
 		var out []localapi.Status
+		damaged := false
 		for _, e := range all {
-			if (en.group == "" || en.group == e.Group || en.group == e.GroupName) && (en.role == "" || en.role == string(e.Role)) {
-				out = append(out, statusOf(cmd.Context(), e))
+			out = append(out, statusHere(cmd.Context(), e))
+			damaged = damaged || e.Why != nil
+		}
+		switch {
+		case *asJSON:
+			if err := a.printJSON(map[string]any{"agents": some(out)}); err != nil {
+				return err
 			}
+		case none == nil:
+			a.agentTable(out)
+		case en.group+en.role != "":
+			a.empty("this machine is enrolled in other groups or roles, or in none: `interlock agent status` without --group and --role shows them")
+		default:
+			a.empty("this machine is not enrolled: paste the line that `interlock models key rotate client --group <group>` prints")
 		}
-		if unread != nil { // one damaged folder hides no agent that works
-			for line := range strings.Lines(unread.Error()) {
-				a.note("not shown: %s", clean(strings.TrimSpace(line)))
-			}
+		if damaged {
+			return &exit{ExitError}
 		}
-		if *asJSON {
-			return a.printJSON(map[string]any{"agents": some(out)})
-		}
-		if len(out) == 0 {
-			if len(all) > 0 {
-				a.empty("this machine is enrolled in other groups or roles: `interlock agent status` without --group and --role shows them")
-			} else {
-				a.empty("this machine is not enrolled: paste the line that `interlock models key rotate client --group <group>` prints")
-			}
-			return nil
-		}
-		a.agentTable(out)
 		return nil
 	}
 	return cmd
 }
 
+// statusHere is statusOf for an enrollment that may be damaged, which is said with it.
+func statusHere(ctx context.Context, e here) localapi.Status {
+	st := statusOf(ctx, e.Enrollment)
+	switch {
+	case e.Why == nil:
+	case st.Pid == 0 && st.State.Kind == fleet.StateOffline:
+		st.Words, st.LastError = "damaged, and not running", e.Why.Error()
+	case st.LastError == "":
+		st.LastError = e.Why.Error()
+	default:
+		st.LastError = e.Why.Error() + "; " + st.LastError
+	}
+	return st
+}
+
 // statusOf asks an agent, or says that it does not run.
 func statusOf(ctx context.Context, e enrollment.Enrollment) localapi.Status {
-	socket, err := e.Home.Socket(e.Group, e.Role)
+	door, err := agent.Door(e)
 	if err == nil {
 		var st localapi.Status
-		if st, err = localapi.Dial(socket).Status(ctx); err == nil {
+		if st, err = door.Status(ctx); err == nil {
 			return st
 		}
 	}
@@ -323,6 +371,14 @@ func (a *app) agentTable(all []localapi.Status) {
 		if st.LastError != "" {
 			a.note("%s/%s: %s", clean(st.GroupName), st.Role, clean(st.LastError))
 		}
+		a.warnings(st)
+	}
+}
+
+// warnings are what an agent reports about its machine, such as a limit of its owner's that does not hold.
+func (a *app) warnings(st localapi.Status) {
+	for _, w := range st.Report.Warnings {
+		a.note("%s/%s: warning: %s", clean(st.GroupName), st.Role, clean(w))
 	}
 }
 

@@ -39,7 +39,11 @@ func (a *app) agentDoctorCmd() *cobra.Command {
 		}
 		d := thisDoctor(cmd.Context(), e, a.clock.Now())
 		d.running = func(ctx context.Context) ([]localapi.Check, error) { return door.Doctor(ctx, *deep) }
-		return a.showChecks(d.checks(cmd.Context()), *asJSON)
+		checks := d.checks(cmd.Context())
+		if _, damage := e.Home.Load(e.Group, e.Role); damage != nil { // its agent may run all the same, until it is started anew
+			checks = slices.Insert(checks, 0, failedCheck("enrollment", damage))
+		}
+		return a.showChecks(checks, *asJSON)
 	}
 	return cmd
 }
@@ -111,7 +115,7 @@ func (d doctor) checks(ctx context.Context) []localapi.Check {
 		}
 		checks = append([]localapi.Check{down}, d.resting(ctx)...)
 	}
-	return slices.Insert(checks, 1, slices.Concat(d.checkProgram(), []localapi.Check{d.checkUpdates(), d.checkService(ctx, up)})...)
+	return slices.Insert(checks, min(1, len(checks)), slices.Concat(d.checkProgram(), []localapi.Check{d.checkUpdates(), d.checkService(ctx, up)})...)
 }
 
 // checkProgram compares what runs with what was signed, and says whose signatures count.

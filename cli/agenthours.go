@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
@@ -20,7 +21,7 @@ func (a *app) agentHoursCmd() *cobra.Command {
 		Example: "  interlock agent hours\n" +
 			"  interlock agent hours night --on-mains\n" +
 			"  interlock agent hours window --start 20:00 --end 08:00 --days mon-fri\n" +
-			"  interlock agent hours window --span 'mon-fri 20:00-08:00' --span 'sat,sun 00:00-24:00'\n" +
+			"  interlock agent hours window --span 'mon-fri 20:00-08:00' --span 'sat,sun 10:00-18:00'\n" +
 			"  interlock agent hours --bandwidth 09:00-17:00=1MiB\n" +
 			"  interlock agent hours always --all",
 	}
@@ -61,6 +62,7 @@ func (a *app) agentHoursCmd() *cobra.Command {
 			out = append(out, hoursOf(st))
 			if !*asJSON {
 				a.say("group %s, role %s: %s; now %s", clean(e.GroupName), e.Role, clean(st.Wish.String()), clean(st.Words))
+				a.warnings(st)
 			}
 			return nil
 		})
@@ -82,54 +84,40 @@ type agentHours struct {
 	Wish      localapi.Wish `json:"wish"`
 	Hours     fleet.Hours   `json:"hours"`
 	Words     string        `json:"words"`
+	Warnings  []string      `json:"warnings,omitempty"`
 	Error     string        `json:"error,omitempty"`
 }
 
 func hoursOf(st localapi.Status) agentHours {
-	return agentHours{Group: st.Group, GroupName: st.GroupName, Role: st.Role, Wish: st.Wish, Hours: st.Hours, Words: st.Words, Error: st.LastError}
+	return agentHours{Group: st.Group, GroupName: st.GroupName, Role: st.Role, Wish: st.Wish, Hours: st.Hours, Words: st.Words, Warnings: st.Report.Warnings, Error: st.LastError}
 }
 
 func (a *app) showHours(ctx context.Context, en *enrolled, asJSON bool) error {
-	home, err := enrollment.DefaultHome()
-	if err != nil {
+	all, none, err := en.survey()
+	if err := cmp.Or(err, none); err != nil {
 		return err
-	}
-	all, unread := home.List()
-	if len(all) == 0 {
-		if unread != nil {
-			return unread
-		}
-		_, err := home.Find(en.group, fleet.Role(en.role))
-		return err
-	}
-	if unread != nil {
-		a.note("not shown: %s", clean(unread.Error()))
 	}
 	var out []agentHours
 	var rows [][]string
+	var agents []localapi.Status
 	for _, e := range all {
-		if en.group != "" && en.group != e.Group && en.group != e.GroupName || en.role != "" && en.role != string(e.Role) {
-			continue
-		}
-		h := hoursOf(statusOf(ctx, e))
-		out = append(out, h)
+		st := statusHere(ctx, e)
+		h := hoursOf(st)
+		out, agents = append(out, h), append(agents, st)
 		rows = append(rows, []string{h.GroupName + "/" + string(h.Role), h.allowed(), h.Words, h.next()})
 	}
 	if asJSON {
 		return a.printJSON(map[string]any{"hours": some(out)})
 	}
-	if len(rows) == 0 {
-		_, err := home.Find(en.group, fleet.Role(en.role))
-		return err
-	}
 	a.table([]string{"GROUP/ROLE", "MAY WORK", "NOW", "NEXT"}, rows)
-	for _, h := range out {
+	for i, h := range out {
 		switch {
 		case h.Error != "":
 			a.note("%s/%s: %s", clean(h.GroupName), h.Role, clean(h.Error))
 		case h.Hours.Mode == "":
 			a.note("%s/%s: the agent that runs is older than hours: interlock agent start lets this one take its place", clean(h.GroupName), h.Role)
 		}
+		a.warnings(agents[i])
 	}
 	return nil
 }

@@ -24,8 +24,9 @@ import (
 
 // keeper is an agent that keeps hours and does nothing else. old is one from before there were any.
 type keeper struct {
-	group string
-	old   bool
+	group    string
+	old      bool
+	warnings []string
 
 	mu    sync.Mutex
 	wish  localapi.Wish
@@ -38,6 +39,7 @@ func (k *keeper) Status(context.Context) localapi.Status {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	st := localapi.Status{Group: k.group, GroupName: strings.TrimSuffix(k.group, "-aaaaaa"), Role: fleet.RoleClient, Version: "1.0", Words: "ready"}
+	st.Report.Warnings = k.warnings
 	if k.old {
 		return st
 	}
@@ -101,16 +103,23 @@ func keepers(t *testing.T, groups ...string) []*keeper {
 		if err != nil {
 			t.Fatal(err)
 		}
-		l, err := ownersocket.Listen(socket)
-		if err != nil {
-			t.Fatal(err)
-		}
-		srv, ended := &http.Server{Handler: localapi.Handler(k)}, make(chan struct{})
-		go func() { defer close(ended); _ = srv.Serve(l) }()
-		t.Cleanup(func() { _ = srv.Close(); <-ended })
+		serveAt(t, socket, localapi.Handler(k))
 		out = append(out, k)
 	}
 	return out
+}
+
+// serveAt opens a door until the test ends.
+func serveAt(t *testing.T, socket string, h http.Handler) {
+	t.Helper()
+	l, err := ownersocket.Listen(socket)
+	if err != nil {
+		t.Error(err)
+		return
+	}
+	srv, ended := &http.Server{Handler: h}, make(chan struct{})
+	go func() { defer close(ended); _ = srv.Serve(l) }()
+	t.Cleanup(func() { _ = srv.Close(); <-ended })
 }
 
 // enroll writes what an enrollment leaves on disk.

@@ -1,11 +1,13 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"interlock.sh/agent"
 	"interlock.sh/agent/enrollment"
 	"interlock.sh/agent/localapi"
 	"interlock.sh/fault"
@@ -62,26 +64,18 @@ func (a *app) eachAgent(en *enrolled, all bool, do func(enrollment.Enrollment, *
 	if en.group != "" || en.role != "" {
 		return usage("--all is every group and role: leave --group and --role out")
 	}
-	home, err := enrollment.DefaultHome()
-	if err != nil {
+	found, none, err := en.survey()
+	if err := cmp.Or(err, none); err != nil {
 		return err
 	}
-	found, unread := home.List()
-	if len(found) == 0 {
-		if unread != nil {
-			return unread
-		}
-		_, err := home.Find("", "") // says that there is none, and the way out
-		return err
-	}
-	failed := unread != nil
-	if unread != nil {
-		a.note("%s", clean(unread.Error()))
-	}
+	failed := false
 	for _, e := range found {
-		socket, err := e.Home.Socket(e.Group, e.Role)
+		door, err := agent.Door(e.Enrollment)
 		if err == nil {
-			err = do(e, localapi.Dial(socket))
+			err = do(e.Enrollment, door)
+		}
+		if e.Why != nil {
+			a.note("group %s, role %s: %s", clean(e.GroupName), e.Role, clean(e.Why.Error()))
 		}
 		if err != nil {
 			failed = true

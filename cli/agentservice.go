@@ -173,7 +173,7 @@ func (a *app) serviceUninstallCmd() *cobra.Command {
 	}
 	en, dry := enrolledFlags(cmd), dryRunFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		e, err := en.find()
+		e, err := en.reach()
 		if err != nil {
 			return err
 		}

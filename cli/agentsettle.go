@@ -46,12 +46,12 @@ func (a *app) settle(ctx context.Context, host *service.Host, e enrollment.Enrol
 
 // becomeThis has a running agent of another version go on as the current program, with its models loaded.
 func (a *app) becomeThis(ctx context.Context, host *service.Host, e enrollment.Enrollment, spec service.Spec, st localapi.Status) error {
-	socket, err := e.Home.Socket(e.Group, e.Role)
+	door, err := agent.Door(e)
 	if err != nil {
 		return err
 	}
 	a.note("the agent that runs is of version %s: it finishes its work, then goes on as version %s", clean(st.Version), Version)
-	switch err := localapi.Dial(socket).Restart(ctx, 0); {
+	switch err := door.Restart(ctx, 0); {
 	case errors.Is(err, fault.NotFound) || errors.Is(err, fault.WrongMethod): // it is too old to know how
 		return a.startAnew(ctx, host, e, spec, st.Pid)
 	case err != nil:

@@ -115,7 +115,7 @@ func (r *removal) wholeMachine() (err error) {
 }
 
 func (r *removal) one(en *enrolled) error {
-	e, err := en.find()
+	e, err := en.reach()
 	if err != nil {
 		return err
 	}
