@@ -96,7 +96,7 @@ func TestLeaseThatCannotBeRenewedIsLost(t *testing.T) {
 			p.add("default", 1)
 			p.until("a claim", func() bool { return len(p.queue) == 0 })
 			begin := p.clock.Now()
-			p.pass(time.Second, "the lease's end", func() bool { return len(causes) == 1 })
+			p.pass(250*time.Millisecond, "the lease's end", func() bool { return len(causes) == 1 })
 			if d := p.clock.Now().Sub(begin); d < 29*time.Second || d > 35*time.Second {
 				t.Errorf("given up after %v, the lease is 30 s", d)
 			}

@@ -285,7 +285,7 @@ func TestRegistrationIsRepeatedInTime(t *testing.T) {
 	p.until("the first", func() bool { return len(p.registered) == 1 })
 	p.clock.AwaitWaiters(1)
 	begin := p.clock.Now()
-	p.pass(time.Second, "the second", func() bool { return len(p.registered) == 2 })
+	p.pass(250*time.Millisecond, "the second", func() bool { return len(p.registered) == 2 })
 	if d := p.clock.Now().Sub(begin); d > 25*time.Second {
 		t.Errorf("registered again after %v, seen for 30 s", d)
 	}
