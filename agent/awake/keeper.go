@@ -17,6 +17,7 @@ const (
 	takeWithin = 5 * time.Second // a bus that hangs is given up
 	againFirst = 10 * time.Second
 	againLast  = 5 * time.Minute
+	steady     = time.Minute // a lock that held so long is taken anew at once
 )
 
 // State is how the machine is kept awake now.
@@ -96,17 +97,22 @@ func (k *Keeper) State() State {
 // Run takes and releases the lock until ctx ends, and leaves none.
 func (k *Keeper) Run(ctx context.Context) error {
 	var lock *Lock
+	var given time.Time
+	back := retry.Backoff{Base: againFirst, Cap: againLast}
 	release := func() {
-		if lock != nil {
-			lock.Release()
-			lock = nil
+		if lock == nil {
+			return
+		}
+		lock.Release()
+		lock = nil
+		if k.o.Clock.Now().Sub(given) >= steady {
+			back.Reset()
 		}
 	}
 	defer func() {
 		release()
 		k.show(func(s *State) { s.Held = false })
 	}()
-	back := retry.Backoff{Base: againFirst, Cap: againLast}
 	var notBefore time.Time // however often tasks begin: what was refused is not asked again at each
 	for {
 		var lost <-chan struct{}
@@ -115,14 +121,14 @@ func (k *Keeper) Run(ctx context.Context) error {
 		case wanted && lock == nil && k.o.Clock.Now().Before(notBefore):
 			again = k.o.Clock.After(notBefore.Sub(k.o.Clock.Now()))
 		case wanted && lock == nil:
+			asked := k.o.Clock.Now()
 			got, err := k.take(ctx)
 			if err != nil {
 				wait := back.Next(againFirst)
 				notBefore, again = k.o.Clock.Now().Add(wait), k.o.Clock.After(wait)
 				break
 			}
-			back.Reset()
-			lock, lost = &got, got.Lost
+			lock, lost, given = &got, got.Lost, asked
 		case wanted:
 			lost = lock.Lost
 		default:
@@ -137,6 +143,9 @@ func (k *Keeper) Run(ctx context.Context) error {
 		case <-lost:
 			k.o.Logger.Warn("the lock against sleep was lost")
 			release()
+			if now := k.o.Clock.Now(); now.Sub(given) < steady { // one that is lost at once would be taken again and again
+				notBefore = now.Add(back.Next(againFirst))
+			}
 			k.show(func(s *State) { s.Held, s.Refused = false, "the lock against sleep was lost" })
 		}
 	}

@@ -120,13 +120,38 @@ func TestARefusalIsKeptInWordsAndAskedAgainWithPauses(t *testing.T) {
 	}
 }
 
+func (f *fakeSystem) lose() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	close(f.lost)
+}
+
 func TestALockThatIsLostIsTakenAnew(t *testing.T) {
-	sys := &fakeSystem{}
-	k, _ := run(t, Options{Take: sys.take})
+	sys, fake := &fakeSystem{}, clock.NewFake(time.Now())
+	k, _ := run(t, Options{Take: sys.take, Clock: fake})
 	k.Hold()
 	await(t, "the lock", func() bool { return k.State().Held })
-	sys.mu.Lock()
-	close(sys.lost)
-	sys.mu.Unlock()
-	await(t, "another", func() bool { asked, out := sys.seen(); return asked == 2 && out == 1 && k.State() == State{Held: true} })
+	fake.Advance(steady)
+	sys.lose()
+	await(t, "another, without a pause", func() bool { asked, out := sys.seen(); return asked == 2 && out == 1 && k.State() == State{Held: true} })
+}
+
+func TestALockThatIsLostAtOnceIsTakenAnewWithPausesThatGrow(t *testing.T) {
+	sys, fake := &fakeSystem{}, clock.NewFake(time.Now())
+	k, _ := run(t, Options{Take: sys.take, Clock: fake})
+	k.Hold()
+	start := fake.Now()
+	for n := 1; n <= 8; n++ {
+		await(t, "the lock", func() bool { return k.State().Held })
+		sys.lose()
+		await(t, "its loss in words", func() bool { st := k.State(); return !st.Held && st.Refused == "the lock against sleep was lost" })
+		fake.AwaitWaiters(1)
+		if asked, _ := sys.seen(); asked != n {
+			t.Fatalf("after loss %d it was asked %d times", n, asked)
+		}
+		await(t, "the next one", func() bool { fake.Advance(time.Second); asked, _ := sys.seen(); return asked == n+1 })
+	}
+	if took := fake.Now().Sub(start); took < 8*againFirst {
+		t.Errorf("8 locks were lost within %v", took)
+	}
 }
