@@ -23,7 +23,7 @@ func (a *Agent) checkHours() localapi.Check {
 func hoursAtRest(ctx context.Context, dir string, now time.Time) localapi.Check {
 	w, damaged := loadWish(dir)
 	zone := hostfacts.LocalZone()
-	facts := measure(ctx, w.Availability, power.Read)
+	facts := measure(ctx, w.Availability, new(power.Meter).Read)
 	return hoursVerdict(w.Availability, damaged, zone, w.At(now.In(zone.Location), w.Hold, facts))
 }
 

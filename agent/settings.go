@@ -19,7 +19,7 @@ func (a *Agent) settings(env enrollment.Env) {
 		a.Zone = hostfacts.LocalZone
 	}
 	if a.Power == nil {
-		a.Power = power.Read
+		a.Power = new(power.Meter).Read
 	}
 	if a.Update == nil {
 		a.Update = func() *fleet.UpdateReport { return nil }

@@ -6,6 +6,7 @@ import (
 	"context"
 	"os/exec"
 	"runtime"
+	"sync"
 	"time"
 
 	"interlock.sh/fleet/schedule"
@@ -19,30 +20,65 @@ type Need struct {
 	Mains, Idle bool
 }
 
+// Meter measures again and again, each thing at most once at a time: one that hangs holds one thread, not one
+// more at each look. The zero value is ready; it is safe for concurrent use.
+type Meter struct {
+	mains probe[bool]
+	idle  probe[time.Duration]
+}
+
 // Read measures now.
-func Read(ctx context.Context, need Need) schedule.Facts {
+func (m *Meter) Read(ctx context.Context, need Need) schedule.Facts {
 	var f schedule.Facts
 	if need.Mains {
-		f.Mains = bounded(ctx, mains)
+		f.Mains = m.mains.bounded(ctx, mains)
 	}
 	if need.Idle {
-		f.Idle = bounded(ctx, idle)
+		f.Idle = m.idle.bounded(ctx, idle)
 	}
 	return f
 }
 
-// bounded gives up a measurement at the deadline, whatever it waits for.
-func bounded[T any](ctx context.Context, measure func(context.Context) *T) *T {
+// probe is one thing that is measured.
+type probe[T any] struct {
+	mu  sync.Mutex
+	out *measurement[T] // that has not ended; nil when none is out
+}
+
+type measurement[T any] struct {
+	done  chan struct{}
+	value *T // once done
+}
+
+// bounded gives up a measurement at the deadline, whatever it waits for. While one is out, its end is awaited
+// instead of another one begun.
+func (p *probe[T]) bounded(ctx context.Context, measure func(context.Context) *T) *T {
 	ctx, cancel := context.WithTimeout(ctx, deadline)
 	defer cancel()
-	got := make(chan *T, 1)
-	go func() { got <- measure(ctx) }()
+	p.mu.Lock()
+	m := p.out
+	if m == nil {
+		m = &measurement[T]{done: make(chan struct{})}
+		p.out = m
+		go p.run(context.WithoutCancel(ctx), m, measure) // others may await it, too
+	}
+	p.mu.Unlock()
 	select {
-	case v := <-got:
-		return v
+	case <-m.done:
+		return m.value
 	case <-ctx.Done():
 		return nil
 	}
+}
+
+func (p *probe[T]) run(ctx context.Context, m *measurement[T], measure func(context.Context) *T) {
+	ctx, cancel := context.WithTimeout(ctx, deadline)
+	defer cancel()
+	m.value = measure(ctx)
+	p.mu.Lock()
+	p.out = nil
+	p.mu.Unlock()
+	close(m.done)
 }
 
 func mains(ctx context.Context) *bool {

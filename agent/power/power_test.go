@@ -4,6 +4,7 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -76,14 +77,40 @@ func TestWhatMacOSSays(t *testing.T) {
 }
 
 func TestOnlyWhatIsNeededIsMeasuredAndWithinTheDeadline(t *testing.T) {
-	if got := Read(t.Context(), Need{}); got != (schedule.Facts{}) {
+	if got := new(Meter).Read(t.Context(), Need{}); got != (schedule.Facts{}) {
 		t.Errorf("nothing was asked: %+v", got)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 	defer cancel()
 	stuck := make(chan struct{})
 	defer close(stuck)
-	if got := bounded(ctx, func(context.Context) *bool { <-stuck; return new(true) }); got != nil {
+	var p probe[bool]
+	if got := p.bounded(ctx, func(context.Context) *bool { <-stuck; return new(true) }); got != nil {
 		t.Error("a measurement that hangs gave an answer")
+	}
+}
+
+func TestAMeasurementThatHangsIsOutOnce(t *testing.T) {
+	var p probe[bool]
+	var begun atomic.Int32
+	stuck := make(chan struct{})
+	hangs := func(context.Context) *bool { begun.Add(1); <-stuck; return new(true) }
+	for range 20 {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+		if got := p.bounded(ctx, hangs); got != nil {
+			t.Error("a measurement that hangs gave an answer")
+		}
+		cancel()
+	}
+	if n := begun.Load(); n != 1 {
+		t.Errorf("it was begun %d times", n)
+	}
+	close(stuck)
+	if got := p.bounded(t.Context(), hangs); got == nil || !*got { // the one that was out, or another
+		t.Error("after it went on there is no answer")
+	}
+	before := begun.Load()
+	if got := p.bounded(t.Context(), hangs); got == nil || begun.Load() != before+1 {
+		t.Errorf("the next look did not measure anew: %d", begun.Load())
 	}
 }

@@ -42,7 +42,7 @@ func TestIdlenessIsUnknownWithoutALoginManager(t *testing.T) {
 		t.Errorf("a bus without logind: %v", *got)
 	}
 	t.Setenv("DBUS_SYSTEM_BUS_ADDRESS", "unix:path="+filepath.Join(t.TempDir(), "none"))
-	if got := Read(t.Context(), Need{Idle: true}); got.Idle != nil {
+	if got := new(Meter).Read(t.Context(), Need{Idle: true}); got.Idle != nil {
 		t.Errorf("no bus: %v", *got.Idle)
 	}
 }
