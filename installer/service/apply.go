@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"interlock.sh/fault"
@@ -24,17 +25,16 @@ func (h *Host) Apply(ctx context.Context, q Request, caller *int) (Plan, error) 
 	if err := q.check(); err != nil {
 		return Plan{}, err
 	}
-	if caller != nil {
-		uid, err := h.owner(q.Home)
-		if err != nil {
-			return Plan{}, err
-		}
-		if uid != *caller {
-			return Plan{}, fault.New(fault.ScopeDenied, "%s belongs to user %d, and user %d asked", q.Home, uid, *caller).
-				WithHint("do this as the owner of that folder")
-		}
+	// Looked at once: what was checked is what is planned, whatever happens to the path meanwhile.
+	real, uid, err := h.folder(q.Home)
+	if err != nil {
+		return Plan{}, err
 	}
-	p, err := h.Plan(ctx, q)
+	if caller != nil && uid != *caller {
+		return Plan{}, fault.New(fault.ScopeDenied, "%s belongs to user %d, and user %d asked", q.Home, uid, *caller).
+			WithHint("do this as the owner of that folder")
+	}
+	p, err := h.plan(ctx, q, real, uid)
 	if err != nil {
 		return p, err
 	}
@@ -154,11 +154,40 @@ func (h *Host) do(ctx context.Context, all []command) error {
 			}
 			_, err = h.run(ctx, c.argv...)
 		}
+		if c.gone != nil {
+			err = h.awaitGone(ctx, c, err)
+		}
 		if err != nil && !c.mayFail {
 			return err
 		}
 	}
 	return nil
+}
+
+// awaitGone waits until a service that was told to end is not known any more. said is what the manager answered
+// to that: while the service is still there it is an error, unless it only says that the end takes its time.
+func (h *Host) awaitGone(ctx context.Context, c command, said error) error {
+	for range patience {
+		_, err := h.run(ctx, c.gone...)
+		if err != nil {
+			if notThere(err) {
+				return nil
+			}
+			return errors.Join(said, err)
+		}
+		if said != nil && !strings.Contains(strings.ToLower(said.Error()), "in progress") {
+			return said
+		}
+		if stopped := retry.Sleep(ctx, clock.System, h.pause); stopped != nil {
+			return errors.Join(said, stopped)
+		}
+	}
+	return errors.Join(said, fault.New(fault.Unavailable, "%s has not ended within %v", strings.Join(c.argv, " "), stopAgent))
+}
+
+// notThere is launchctl's answer to a question for a service that it does not know.
+func notThere(err error) bool {
+	return strings.Contains(strings.ToLower(err.Error()), "could not find")
 }
 
 // patience is how often a command is tried again: a service that ends may take as long as its work in hand.

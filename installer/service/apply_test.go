@@ -201,6 +201,13 @@ func TestLaunchdIsTold(t *testing.T) {
 			}
 			return "", errors.New("could not find service")
 		}
+		if argv[1] == "bootout" {
+			if !loaded[name] {
+				_, _ = plain(ctx, argv...)
+				return "", errors.New("Boot-out failed: 3: No such process")
+			}
+			delete(loaded, name)
+		}
 		if argv[1] == "bootstrap" {
 			if busy > 0 {
 				busy--
@@ -225,5 +232,68 @@ func TestLaunchdIsTold(t *testing.T) {
 	m.apply(Request{Schema: 1, Verb: Remove, Home: testHome, All: true})
 	if len(m.files()) > 0 {
 		t.Errorf("it left %v", m.files())
+	}
+}
+
+// launchd answers before a service has ended, and for one that is not loaded: what counts is whether it still
+// knows it. One that stays keeps all files.
+func TestLaunchdServicesThatDoNotEnd(t *testing.T) {
+	for what, c := range map[string]struct {
+		says   string // to bootout
+		prints int    // how often it still knows the service; below 0 for ever
+		asks   string // what a question fails with then
+		words  string // of the refusal; "" is none
+	}{
+		"one that ends":                       {prints: 0},
+		"one that is not loaded":              {says: "Boot-out failed: 3: No such process"},
+		"one that takes its time":             {says: "Boot-out failed: 36: Operation now in progress", prints: 5},
+		"one that ends after the answer":      {prints: 3},
+		"one that launchd refuses to end":     {says: "Boot-out failed: 5: Input/output error", prints: -1, words: "Input/output error"},
+		"one that never ends":                 {says: "Boot-out failed: 36: Operation now in progress", prints: -1, words: "has not ended within 3m0s"},
+		"one that launchd says nothing about": {asks: "launchctl: not permitted", words: "not permitted"},
+	} {
+		t.Run(what, func(t *testing.T) {
+			m := newMachine(t)
+			m.manager = launchd{}
+			left, stopping := c.prints, false
+			m.run = func(_ context.Context, argv ...string) (string, error) {
+				switch argv[1] {
+				case "bootout":
+					if stopping && c.says != "" {
+						return "", errors.New(c.says)
+					}
+				case "print":
+					if !stopping {
+						return "", errors.New("Could not find service")
+					}
+					if left != 0 {
+						left--
+						return "state = running", nil
+					}
+					if c.asks != "" {
+						return "", errors.New(c.asks)
+					}
+					return "", errors.New("Could not find service")
+				}
+				return "", nil
+			}
+			m.apply(NewRequest(Install, testHome, client, looker))
+			before := m.files()
+			stopping = true
+			_, err := m.Apply(t.Context(), Request{Schema: 1, Verb: Remove, Home: testHome, All: true}, nil)
+			stopErr := m.Stop(t.Context(), client.Name())
+			if c.words == "" {
+				if err != nil || stopErr != nil || len(m.files()) > 0 {
+					t.Errorf("%v, %v, it left %v", err, stopErr, m.files())
+				}
+				return
+			}
+			if err == nil || !strings.Contains(err.Error(), c.words) || !strings.Contains(err.Error(), "nothing was removed") || stopErr == nil {
+				t.Errorf("it said %v, and of a stop %v", err, stopErr)
+			}
+			if got := m.files(); !slices.Equal(got, before) {
+				t.Errorf("it left %v", got)
+			}
+		})
 	}
 }

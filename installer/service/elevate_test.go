@@ -113,33 +113,3 @@ func TestNoServiceManager(t *testing.T) {
 		t.Error("process 1 of this machine has no name")
 	}
 }
-
-// A link to a folder is fine where both are one user's.
-func TestOwnerOfAFolder(t *testing.T) {
-	dir := t.TempDir()
-	link := filepath.Join(dir, "link")
-	if err := os.Symlink(dir, link); err != nil {
-		t.Fatal(err)
-	}
-	for _, path := range []string{dir, link} {
-		if uid, err := ownerOf(path); err != nil || uid != os.Getuid() {
-			t.Errorf("%s: %d, %v", path, uid, err)
-		}
-	}
-	file := script(t, dir, "file", "")
-	if err := os.Symlink("nowhere", filepath.Join(dir, "broken")); err != nil {
-		t.Fatal(err)
-	}
-	foreign := filepath.Join(dir, "foreign")
-	if err := os.Symlink("/usr", foreign); err != nil { // root's
-		t.Fatal(err)
-	}
-	if err := os.Lchown(foreign, 65534, 65534); err != nil && os.Getuid() == 0 {
-		t.Fatal(err)
-	}
-	for _, path := range []string{file, filepath.Join(dir, "broken"), filepath.Join(dir, "none"), foreign} {
-		if uid, err := ownerOf(path); err == nil {
-			t.Errorf("%s is said to be of user %d", path, uid)
-		}
-	}
-}

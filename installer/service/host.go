@@ -25,7 +25,7 @@ type Host struct {
 	root    string                                                    // "" is the machine's own
 	run     func(ctx context.Context, argv ...string) (string, error) // runs a command of the service manager
 	account func(uid int) (account, error)                            // looks a user up
-	owner   func(path string) (uid int, err error)                    // of a folder
+	folder  func(path string) (real string, uid int, err error)       // what a path leads to, and whose it is
 	manager manager
 	pause   time.Duration // before a command is tried again
 }
@@ -36,6 +36,8 @@ type manager interface {
 	dir() string                              // where its files stand
 	render(u Unit) (map[string]string, error) // texts by file name
 	userOf(text string) string                // who a rendered text runs as
+	homeOf(text string) string                // the agent's folder that it is for, "" for none
+	confines() bool                           // keeps a service from writing where its unit does not say
 	unitOf(file string) string                // the service that a file belongs to, "" for none of ours
 	extra(u Unit) map[string]string           // files elsewhere, by path, that help a unit and may be missing
 	startAll(changed, idle []Unit) []command  // after the files are there
@@ -49,14 +51,15 @@ type manager interface {
 // command is one call of the service manager.
 type command struct {
 	argv    []string
-	mayFail bool // undoing what may not have been done
-	again   bool // is refused while the end of the same service is under way
+	mayFail bool     // undoing what may not have been done
+	again   bool     // is refused while the end of the same service is under way
+	gone    []string // asks for a service that must not be there afterwards, whatever argv said
 }
 
 // ThisHost is the machine that this program runs on. It refuses one whose init is neither systemd nor
 // launchd: a service that only looks installed would be gone after a restart.
 func ThisHost() (*Host, error) {
-	h := &Host{run: runCommand, account: lookup, owner: ownerOf, pause: time.Second}
+	h := &Host{run: runCommand, account: lookup, folder: folder, pause: time.Second}
 	switch {
 	case runtime.GOOS == "darwin":
 		h.manager = launchd{}
@@ -73,6 +76,8 @@ func noManager(init string) error {
 	return fault.New(fault.Unavailable, "this machine's init is %s: a boot service needs systemd or launchd", init).
 		WithHint("without one (--no-service) the agent runs until the machine restarts; then: interlock agent start")
 }
+
+func folder(path string) (string, int, error) { return folderOf(path, filepath.EvalSymlinks, lstat) }
 
 // initName is what process 1 calls itself.
 func initName() string {

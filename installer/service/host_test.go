@@ -27,7 +27,7 @@ func newMachine(t *testing.T) *fakeMachine {
 	m := &fakeMachine{t: t, active: map[string]bool{}, uid: 1000}
 	m.Host = &Host{
 		root: t.TempDir(), manager: systemd{facts: systemdFacts{version: 252}, polkit: true},
-		owner: func(string) (int, error) { return m.uid, nil },
+		folder: func(path string) (string, int, error) { return path, m.uid, nil },
 		account: func(uid int) (account, error) {
 			who := fleetUser
 			if uid != fleetUser.uid {

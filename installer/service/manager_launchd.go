@@ -20,15 +20,22 @@ func (launchd) dir() string  { return launchDaemons }
 
 func (launchd) render(u Unit) (map[string]string, error) { return renderLaunchd(u) }
 
-func (launchd) userOf(text string) string {
-	var d struct {
-		UserName string `plist:"UserName"`
-	}
-	if _, err := plist.Unmarshal([]byte(text), &d); err != nil {
-		return ""
-	}
-	return d.UserName
+// written is what has to be known of a list that is there.
+type written struct {
+	User string            `plist:"UserName"`
+	Env  map[string]string `plist:"EnvironmentVariables"`
 }
+
+func read(text string) (w written) {
+	if _, err := plist.Unmarshal([]byte(text), &w); err != nil {
+		return written{}
+	}
+	return w
+}
+
+func (launchd) userOf(text string) string { return read(text).User }
+func (launchd) homeOf(text string) string { return read(text).Env[homeVariable] }
+func (launchd) confines() bool            { return false }
 
 func (launchd) unitOf(file string) string {
 	if name, ok := strings.CutSuffix(file, ".plist"); ok && strings.HasPrefix(name, Prefix) {
@@ -45,7 +52,7 @@ func (launchd) startAll(changed, idle []Unit) []command {
 	var out []command
 	all := changed[:len(changed):len(changed)]
 	for _, u := range changed {
-		out = append(out, command{argv: []string{"launchctl", "bootout", "system/" + u.Name}, mayFail: true})
+		out = append(out, bootout(u.Name))
 	}
 	for _, u := range idle {
 		if !slices.ContainsFunc(changed, func(c Unit) bool { return c.Name == u.Name }) {
@@ -63,14 +70,18 @@ func (launchd) start(name string) []command {
 	return []command{{argv: []string{"launchctl", "bootstrap", "system", launchDaemons + "/" + name + ".plist"}, again: true}}
 }
 
-func (launchd) stop(name string) []command {
-	return []command{{argv: []string{"launchctl", "bootout", "system/" + name}, mayFail: true}}
+func (launchd) stop(name string) []command { return []command{bootout(name)} }
+
+// bootout ends a service. launchd refuses that for one that is not loaded, and answers before the end of one
+// that takes long: what counts is that it knows the service no more.
+func bootout(name string) command {
+	return command{argv: []string{"launchctl", "bootout", "system/" + name}, gone: []string{"launchctl", "print", "system/" + name}}
 }
 
 func (launchd) stopAll(units []Unit) []command {
 	var out []command
 	for _, u := range units {
-		out = append(out, command{argv: []string{"launchctl", "bootout", "system/" + u.Name}, mayFail: true})
+		out = append(out, bootout(u.Name))
 	}
 	return out
 }

@@ -35,6 +35,17 @@ func (systemd) userOf(text string) string {
 	return ""
 }
 
+var homeLine = regexp.MustCompile(`(?m)^Environment="?NIGHTSHIFT_HOME=([^"\n]*)"?$`)
+
+func (systemd) homeOf(text string) string {
+	if found := homeLine.FindStringSubmatch(text); found != nil {
+		return strings.ReplaceAll(found[1], "%%", "%")
+	}
+	return ""
+}
+
+func (systemd) confines() bool { return true }
+
 func (systemd) unitOf(file string) string {
 	for _, kind := range []string{".service", ".timer"} {
 		if name, ok := strings.CutSuffix(file, kind); ok && strings.HasPrefix(name, Prefix) {

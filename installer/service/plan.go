@@ -18,7 +18,10 @@ import (
 type Plan struct {
 	User  string `json:"user"`  // who the services run as
 	Steps []Step `json:"steps"` // empty when everything is as asked
+	// Missing are folders that the services write to, and could not make: MakeMissing does, as the user.
+	Missing []string `json:"missing,omitempty"`
 
+	home    string // the agent's folder; "" for services of root's own
 	units   []Unit
 	write   map[string]string // paths and their texts
 	remove  []string
@@ -49,15 +52,25 @@ func (h *Host) Plan(ctx context.Context, q Request) (Plan, error) {
 	if err := q.check(); err != nil {
 		return Plan{}, err
 	}
-	who, err := h.user(q.Home)
+	real, uid, err := h.folder(q.Home)
 	if err != nil {
 		return Plan{}, err
 	}
-	p := Plan{User: who.name, write: map[string]string{}}
+	return h.plan(ctx, q, real, uid)
+}
+
+// plan is Plan for a home that leads to a folder of a user.
+func (h *Host) plan(ctx context.Context, q Request, real string, uid int) (Plan, error) {
+	who, err := h.user(q.Home, uid)
+	if err != nil {
+		return Plan{}, err
+	}
+	p := Plan{User: who.name, home: q.Home, write: map[string]string{}}
 	for _, s := range q.Services {
-		p.units = append(p.units, s.unit(q.Home, who))
+		p.units = append(p.units, s.unit(q.Home, real, who))
 	}
 	if q.Verb == Install {
+		p.Missing = h.missing(p.units, who)
 		err = h.planInstall(ctx, &p)
 	} else {
 		err = h.planRemove(ctx, &p, q.All)
@@ -84,11 +97,7 @@ func (h *Host) PlanEnd(ctx context.Context, user string, names ...string) (Plan,
 }
 
 // user is the owner of a home folder, whom its services run as.
-func (h *Host) user(home string) (account, error) {
-	uid, err := h.owner(home)
-	if err != nil {
-		return account{}, err
-	}
+func (h *Host) user(home string, uid int) (account, error) {
 	if uid == 0 {
 		return account{}, fault.New(fault.Invalid, "%s belongs to root, and a service of models does not run as root", home).
 			WithHint("paste the line as an ordinary user, or add --no-service")
@@ -113,6 +122,10 @@ func (h *Host) planInstall(ctx context.Context, p *Plan) error {
 			if by := h.manager.userOf(old); by != "" && by != u.User {
 				return fault.New(fault.Conflict, "service %s of this machine runs as %s, and this one would run as %s", u.Name, by, u.User).
 					WithHint("do this as %s, or without a service", by)
+			}
+			if home := h.manager.homeOf(old); home != "" && !h.sameHome(home, p.home) {
+				return fault.New(fault.Conflict, "service %s of this machine is for %s, and this one would be for %s", u.Name, home, p.home).
+					WithHint("use that folder (NIGHTSHIFT_HOME=%s), uninstall what is there, or do without a service: --no-service", home)
 			}
 			fresh = fresh && old == ""
 			if old != text {
@@ -166,7 +179,7 @@ func replaceWord(old string) string {
 // planRemove takes the services that are there. Those that are not are passed over: an uninstall that
 // broke off is finished by the next.
 func (h *Host) planRemove(ctx context.Context, p *Plan, all bool) error {
-	found, err := h.installed(p.User)
+	found, err := h.installed(p.User, p.home)
 	if err != nil {
 		return err
 	}
@@ -192,7 +205,11 @@ func (h *Host) planRemove(ctx context.Context, p *Plan, all bool) error {
 		return nil
 	}
 	p.before, p.after = h.manager.stopAll(p.units), h.manager.forget(p.units)
-	if left := len(found) - len(p.units); left == 0 || all {
+	others, err := h.installed(p.User, "")
+	if err != nil {
+		return err
+	}
+	if len(others) == len(p.units) { // none is left that it helps
 		for path := range h.manager.extra(Unit{User: p.User, Accelerator: true}) {
 			if _, err := os.Lstat(h.at(path)); !errors.Is(err, fs.ErrNotExist) {
 				p.remove = append(p.remove, path)
@@ -219,8 +236,23 @@ func (p *Plan) addCommands(all []command) {
 	}
 }
 
-// installed gives the files of every service of ours that runs as a user, by service.
-func (h *Host) installed(name string) (map[string][]string, error) {
+// sameHome reports whether two paths are one agent's folder. One that is gone is nobody's: what it left may
+// be replaced.
+func (h *Host) sameHome(old, now string) bool {
+	if old == now {
+		return true
+	}
+	real, _, err := h.folder(old)
+	if errors.Is(err, fs.ErrNotExist) {
+		return true
+	}
+	want, _, wantErr := h.folder(now)
+	return err == nil && wantErr == nil && real == want
+}
+
+// installed gives the files of every service of ours that runs as a user and is for an agent's folder, or for
+// none, by service; those for any folder when home is "".
+func (h *Host) installed(name, home string) (map[string][]string, error) {
 	entries, err := os.ReadDir(h.at(h.manager.dir()))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("list services: %w", err)
@@ -236,7 +268,8 @@ func (h *Host) installed(name string) (map[string][]string, error) {
 			continue // not a file of ours
 		}
 		out[unit] = append(out[unit], e.Name())
-		mine[unit] = mine[unit] || h.manager.userOf(text) == name
+		of := h.manager.homeOf(text)
+		mine[unit] = mine[unit] || h.manager.userOf(text) == name && (home == "" || of == "" || h.sameHome(of, home))
 	}
 	maps.DeleteFunc(out, func(unit string, _ []string) bool { return !mine[unit] })
 	return out, nil

@@ -36,8 +36,8 @@ func everyUnit() map[string]Unit {
 		Keep: 14, BackupAt: "03:30",
 	})
 	return map[string]Unit{
-		"client": client.unit(testHome, fleetUser), "trainer": trainer.unit(testHome, fleetUser), "updater": looker.unit(testHome, fleetUser),
-		"task-worker": own.unit(testHome, fleetUser), "serve": serve, "backup": backup,
+		"client": client.unit(testHome, testHome, fleetUser), "trainer": trainer.unit(testHome, testHome, fleetUser), "updater": looker.unit(testHome, testHome, fleetUser),
+		"task-worker": own.unit(testHome, testHome, fleetUser), "serve": serve, "backup": backup,
 	}
 }
 
@@ -171,7 +171,7 @@ func TestAcceleratorsAreReachable(t *testing.T) {
 // The pause between restarts grows where systemd knows how to.
 func TestBackoffWhereSystemdKnowsIt(t *testing.T) {
 	for version, want := range map[int]bool{239: false, 252: false, 254: true, 257: true} {
-		files, err := renderSystemd(client.unit(testHome, fleetUser), systemdFacts{version: version})
+		files, err := renderSystemd(client.unit(testHome, testHome, fleetUser), systemdFacts{version: version})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -184,7 +184,7 @@ func TestBackoffWhereSystemdKnowsIt(t *testing.T) {
 func TestPathsAreQuoted(t *testing.T) {
 	who := fleetUser
 	who.home = "/home/Fleet 100%"
-	u := client.unit(who.home+"/.nightshift", who)
+	u := client.unit(who.home+"/.nightshift", who.home+"/.nightshift", who)
 	files, err := renderSystemd(u, systemdFacts{version: 252, selinux: true})
 	if err != nil {
 		t.Fatal(err)

@@ -48,11 +48,15 @@ func (h *Host) hasTimer(name string) bool {
 
 // Installed lists the agent services of the owner of a home folder, by name.
 func (h *Host) Installed(home string) ([]string, error) {
-	who, err := h.user(home)
+	_, uid, err := h.folder(home)
 	if err != nil {
 		return nil, err
 	}
-	found, err := h.installed(who.name)
+	who, err := h.user(home, uid)
+	if err != nil {
+		return nil, err
+	}
+	found, err := h.installed(who.name, home)
 	if err != nil {
 		return nil, err
 	}

@@ -56,15 +56,25 @@ const (
 
 const docs = "https://docs.interlock.sh/"
 
-// unit fills in what a Spec stands for. home is the agent's folder, ~/.nightshift.
-func (s Spec) unit(home string, who account) Unit {
-	app := filepath.Join(home, s.App)
+// homeVariable tells an agent its folder.
+const homeVariable = "NIGHTSHIFT_HOME"
+
+// caches are folders of a user's home in which model servers keep what they compiled.
+var caches = []string{".cache", ".nv"}
+
+// unit fills in what a Spec stands for. home is the agent's folder, ~/.nightshift, by the name that its user
+// has for it, and by which its sockets are found; real is what that leads to, and all that is run or written is
+// below it.
+func (s Spec) unit(home, real string, who account) Unit {
+	app := filepath.Join(real, s.App)
 	u := Unit{
-		Name: s.Name(), User: who.name, Dir: home, StopWithin: stopAgent,
-		Env: [][2]string{{"HOME", who.home}, {"NIGHTSHIFT_HOME", home}},
-		// Sockets of a home whose path is too long stand in /tmp; model servers keep their compiled
-		// programs in the two caches.
-		Writable: []string{home, "/tmp", "/var/tmp", filepath.Join(who.home, ".cache"), filepath.Join(who.home, ".nv")},
+		Name: s.Name(), User: who.name, Dir: real, StopWithin: stopAgent,
+		Env: [][2]string{{"HOME", who.home}, {homeVariable, home}},
+		// Sockets of a home whose path is too long stand in /tmp.
+		Writable: []string{real, "/tmp", "/var/tmp"},
+	}
+	for _, name := range caches {
+		u.Writable = append(u.Writable, filepath.Join(who.home, name))
 	}
 	switch s.Kind {
 	case ModelWorker:
@@ -73,7 +83,7 @@ func (s Spec) unit(home string, who account) Unit {
 		u.Program = filepath.Join(app, "current", "interlock")
 		u.Args = []string{"agent", "run", "--group", s.Group, "--role", s.Role, "--log-file"}
 		u.Groups, u.Restart, u.Accelerator, u.Sandboxes = who.groups, true, true, s.Role == "trainer"
-		u.Errors = filepath.Join(home, "groups", s.Group, "roles", s.Role, "last-words.log")
+		u.Errors = filepath.Join(real, "groups", s.Group, "roles", s.Role, "last-words.log")
 	case Updater:
 		u.Description = "Interlock updates: look for a newer release"
 		u.Docs = docs + "model-fleet"
