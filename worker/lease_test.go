@@ -9,6 +9,7 @@ import (
 
 	"interlock.sh/client"
 	"interlock.sh/fault"
+	"interlock.sh/internal/testkit"
 	"interlock.sh/tasks"
 	"interlock.sh/worker"
 )
@@ -233,10 +234,14 @@ func TestCancelledHandlersEndIsReportedAsCancelled(t *testing.T) {
 
 func TestHintRenewsSoon(t *testing.T) {
 	p := newFake(t)
-	causes := make(chan error, 1)
-	p.run(worker.Options{}, tasks.Pure, untilDone(causes, nil))
+	running := make(chan struct{})
+	p.run(worker.Options{}, tasks.Pure, func(ctx context.Context, _ *worker.Task) (any, error) {
+		close(running)
+		<-ctx.Done()
+		return nil, nil
+	})
 	p.add("default", 1)
-	p.until("a claim", func() bool { return len(p.queue) == 0 })
+	testkit.Get(t, "the handler", running) // a hint of nothing in hand is passed over
 	p.events <- client.Event{Event: "work"}
 	p.until("a renewal, though no time passed", func() bool { return len(p.renewals) == 1 })
 	p.events <- client.Event{Event: "work"}
