@@ -124,9 +124,10 @@ func (a *Agent) limit() (bytesPerSecond int64, limited bool) {
 func (a *Agent) hoursLoop(ctx context.Context) error {
 	var handing sync.WaitGroup
 	defer handing.Wait()
-	watch := sleepWatch{wall: a.clock.Now().Round(0), steady: a.steady()}
+	wall, steady := a.clocks()
+	watch := sleepWatch{wall: wall.Round(0), steady: steady}
 	for {
-		if slept, jumped := watch.look(a.clock.Now(), a.steady()); jumped {
+		if slept, jumped := watch.look(a.clocks()); jumped {
 			a.woke(slept)
 		}
 		a.mu.Lock()

@@ -23,6 +23,18 @@ func (w *sleepWatch) look(wall time.Time, steady time.Duration) (jump time.Durat
 	return jump, jump.Abs() >= jumpLimit
 }
 
+// clocks reads both clocks at one moment, as far as the system lets us: a process that was stopped between the two
+// readings would take that for a sleep.
+func (a *Agent) clocks() (wall time.Time, steady time.Duration) {
+	for {
+		steady = a.steady()
+		wall = a.clock.Now()
+		if a.steady()-steady < jumpLimit/5 {
+			return wall, steady
+		}
+	}
+}
+
 // woke looks again at all that a sleep may have changed. An accelerator may be gone, and a model server
 // may have lost it without knowing: each is asked for a token, and started anew when it does not answer.
 func (a *Agent) woke(slept time.Duration) {
