@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"time"
 
@@ -15,14 +17,16 @@ import (
 	"interlock.sh/fault"
 	"interlock.sh/fleet"
 	"interlock.sh/installer/service"
+	"interlock.sh/internal/clock"
 	"interlock.sh/updater"
 )
 
 // agents are the services that an update restarts and is judged by: one a enrollment, over its local API.
 type agents struct {
-	app string
-	log *slog.Logger
-	all []enrollment.Enrollment
+	app      string
+	log      *slog.Logger
+	all      []enrollment.Enrollment
+	confined bool // this process is the timer's: what it starts ends with it
 }
 
 // Subjects are the agents, whether or not they run.
@@ -36,6 +40,24 @@ func (a *agents) Subjects(context.Context) ([]updater.Subject, error) {
 		out[i] = agentSubject{a, e, localapi.Dial(socket)}
 	}
 	return out, nil
+}
+
+// limit is the strictest that the owner allows the downloads of any agent now.
+func (a *agents) limit(c clock.Clock) func() (bytesPerSecond int64, limited bool) {
+	return func() (least int64, limited bool) {
+		for _, e := range a.all {
+			if n, is := agent.OwnerLimit(e, c.Now()); is && (!limited || n < least) {
+				least, limited = n, true
+			}
+		}
+		return least, limited
+	}
+}
+
+// inTimersUnit is true for a process of the updater's own unit, by what the kernel says of its control groups.
+func inTimersUnit(cgroups string) bool {
+	b, err := os.ReadFile(cgroups)
+	return err == nil && strings.Contains(string(b), "/"+service.Prefix+string(service.Updater)+".")
 }
 
 // agentSubject is one agent.
@@ -61,9 +83,33 @@ func (s agentSubject) Health(ctx context.Context) (updater.Health, error) {
 	defer cancel()
 	st, err := s.door.Status(ctx)
 	if err != nil {
-		return updater.Health{}, err
+		return updater.Health{Wanted: s.wanted(ctx)}, err
 	}
 	return healthOf(st), nil
+}
+
+// wanted tells an agent that does not answer from one that is at rest: its process is there, or its service
+// manager starts it again and again.
+func (s agentSubject) wanted(ctx context.Context) bool {
+	if _, runs := agent.Running(s.e); runs {
+		return true
+	}
+	host, err := service.ThisHost()
+	spec := workerSpec(s.e, filepath.Base(s.app))
+	if err != nil || !host.Has(spec) {
+		return false
+	}
+	states, err := host.States(ctx, spec.Name())
+	return err == nil && len(states) == 1 && beingStarted(states[0])
+}
+
+// beingStarted is true for a service that its manager wants up: systemd activates it, launchd has it loaded
+// and waits between two tries. One that somebody stopped is at rest.
+func beingStarted(s service.State) bool {
+	if s.Active || strings.HasPrefix(s.Words, "activating") {
+		return true
+	}
+	return s.Words == "waiting" || s.Words == "spawn scheduled"
 }
 
 // healthOf is what an update wants to know of an agent's status.
@@ -92,13 +138,19 @@ func healthOf(st localapi.Status) updater.Health {
 }
 
 // Restart has the agent go on as the current program. One that cannot be told is ended: its service manager
-// starts the current program, and so do we where there is none.
+// starts the current program, and so do we where there is none. The timer's process cannot: so it does not end
+// what nobody would start again.
 func (s agentSubject) Restart(ctx context.Context, within time.Duration) error {
 	told, cancel := context.WithTimeout(ctx, tellWithin)
 	defer cancel()
 	err := s.door.Restart(told, within)
 	if err == nil || errors.Is(err, fault.Conflict) { // it says why it goes on as it is: no reason to end it
 		return err
+	}
+	managed := s.managed()
+	if !managed && s.confined {
+		return fault.Wrap(err, fault.Conflict, "it does not take a restart, and no service would start it again: %s", fault.Of(err).Message).
+			WithHint("interlock agent stop, then interlock agent start; interlock agent service install makes it a service")
 	}
 	id, runs := agent.Running(s.e)
 	if runs {
@@ -111,7 +163,7 @@ func (s agentSubject) Restart(ctx context.Context, within time.Duration) error {
 			return fmt.Errorf("end the agent: %w", err)
 		}
 	}
-	if s.managed() {
+	if managed {
 		return nil
 	}
 	return s.start(ctx)

@@ -6,11 +6,9 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"runtime"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -29,8 +27,9 @@ const byLot = "lot"
 func (a *app) agentUpdateCmd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "update", Short: "Show, look for, bring in or undo updates of this machine's programs", Args: cobra.NoArgs,
-		Long: "Without a flag, say how the programs of this machine stand. Updates come by themselves, three times an hour;\n" +
-			"a new version is watched, and the last good one is brought back when it does not do its work.",
+		Long: "Without a flag, say how the programs of this machine stand. Where its agents are services, a timer looks for\n" +
+			"updates three times an hour; installed with --no-service, they come by --now alone. A new version is watched,\n" +
+			"and the last good one is brought back when it does not do its work.",
 	}
 	f := cmd.Flags()
 	check := f.Bool("check", false, "ask the control planes for a newer version, and change nothing")
@@ -69,7 +68,7 @@ func (a *app) agentUpdateCmd() *cobra.Command {
 		default:
 			news, err = m.Last()
 		}
-		return a.showUpdate(news, err, *now && news.Report.State == updater.Reverted, *asJSON)
+		return a.showUpdate(news, err, *now, *asJSON)
 	}
 	return cmd
 }
@@ -91,9 +90,8 @@ func updateWords(r fleet.UpdateReport) string {
 	return words
 }
 
-// showUpdate prints how the folder stands, and then what went wrong. failed is an update that was asked for
-// and was reverted.
-func (a *app) showUpdate(n updater.News, err error, failed, asJSON bool) error {
+// showUpdate prints how the folder stands, and then what went wrong. asked is for an update that was asked for.
+func (a *app) showUpdate(n updater.News, err error, asked, asJSON bool) error {
 	if err != nil && n.Current == "" { // it did not come so far
 		return err
 	}
@@ -104,8 +102,8 @@ func (a *app) showUpdate(n updater.News, err error, failed, asJSON bool) error {
 	} else {
 		a.updateFacts(n)
 	}
-	if err == nil && failed {
-		return &exit{ExitError}
+	if err == nil {
+		err = updateEnd(n, asked)
 	}
 	return err
 }
@@ -130,44 +128,6 @@ func (a *app) updateFacts(n updater.News) {
 	for _, v := range sortedVersions(n.Quarantined) {
 		a.say("not taken: %s: %s", v, n.Quarantined[v])
 	}
-}
-
-// updaterCmd is what the timer of the service manager starts. People see it in its unit and start it never.
-func (a *app) updaterCmd() *cobra.Command {
-	cmd := noun("updater", "The updater that the service manager starts", a.updaterRunCmd())
-	cmd.Hidden = true
-	return cmd
-}
-
-func (a *app) updaterRunCmd() *cobra.Command {
-	cmd := &cobra.Command{
-		Use: "run", Short: "One pass: mend, go on with the update under way, look for a newer version", Args: cobra.NoArgs,
-		Long: "One pass: mend, go on with the update under way, look for a newer version. Its times are set by a drop-in of\n" +
-			"its unit that gives ExecStart again with other flags.",
-	}
-	var opts updater.Options
-	f := cmd.Flags()
-	f.StringVar(&opts.App, "app", "", "the app folder (the one that this program stands in)")
-	f.DurationVar(&opts.Deadline, "deadline", updater.DefaultDeadline, "for a restarted agent to be well, else its version is reverted")
-	f.DurationVar(&opts.Steady, "steady", updater.DefaultSteady, "how long it must stay well")
-	f.DurationVar(&opts.ReachGrace, "reach-grace", updater.DefaultReachGrace, "past the deadline, for a heartbeat while the control plane answers this machine")
-	f.DurationVar(&opts.MinEvery, "min-every", updater.DefaultMinEvery, "the least time between two looks for a newer version")
-	f.DurationVar(&opts.LookEvery, "look-every", updater.DefaultLookEvery, "between two looks at the agents")
-	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		for _, d := range []time.Duration{opts.Deadline, opts.Steady, opts.ReachGrace, opts.MinEvery, opts.LookEvery} {
-			if d <= 0 {
-				return usage("the times of the updater are lengths of time above zero, as in 30s; this is %v", d)
-			}
-		}
-		m, err := a.thisUpdater(cmd.Context(), opts, nil)
-		if err != nil {
-			return err
-		}
-		defer m.close()
-		_, err = m.Run(cmd.Context())
-		return err
-	}
-	return cmd
 }
 
 // machineUpdater is the updater of an app folder with the connections that it uses.
@@ -199,14 +159,15 @@ func (a *app) thisUpdater(ctx context.Context, opts updater.Options, progress fu
 	if progress != nil { // a person reads the steps instead
 		log = slog.New(slog.DiscardHandler)
 	}
-	all, unread := home.List()
-	if unread != nil { // one damaged folder stops no updates
-		log.WarnContext(ctx, "an enrollment is passed over", "error", unread)
+	all, damaged, err := home.Survey()
+	if err != nil {
+		return nil, err
 	}
 	m := &machineUpdater{}
 	opts.Root, opts.Clock, opts.Logger, opts.Progress, opts.Try = updater.BuiltIn(), a.clock, log, progress, startsUp
+	opts.Prove, opts.VersionOf = looksForUpdates(home, opts.App), saysVersion
 	opts.Bundle = nightshiftApp(home, opts.App)
-	agents := &agents{app: opts.App, log: log}
+	agents := &agents{app: opts.App, log: log, confined: inTimersUnit("/proc/self/cgroup")}
 	origins := map[string]bool{} // by address: whether it belongs to the folder
 	for _, e := range all {
 		belongs, asked := origins[e.Origin]
@@ -233,7 +194,13 @@ func (a *app) thisUpdater(ctx context.Context, opts updater.Options, progress fu
 	if len(agents.all) > 0 {
 		opts.Machine = agents.all[0].Machine
 	}
-	opts.Services = agents
+	for _, d := range damaged { // its agent may run all the same; whose it is cannot be told
+		log.WarnContext(ctx, "an enrollment is damaged", "group", d.Group, "role", d.Role, "error", d.Why)
+		if filepath.Base(opts.App) == "app" {
+			agents.all = append(agents.all, d.Enrollment)
+		}
+	}
+	opts.Services, opts.Rate = agents, agents.limit(a.clock)
 	m.Updater, err = updater.New(opts)
 	return m, err
 }
@@ -277,21 +244,4 @@ func appFolder(home enrollment.Home) (string, error) {
 			WithHint("interlock update brings in a newer one; where a package installed it, update the package")
 	}
 	return app, nil
-}
-
-// startsUp has a new program say its version, before it takes over.
-func startsUp(ctx context.Context, program string) error {
-	cmd := exec.CommandContext(ctx, program, "--version")
-	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + os.Getenv("HOME")}
-	out, err := cmd.CombinedOutput()
-	if err == nil {
-		return nil
-	}
-	if ctx.Err() != nil {
-		return fmt.Errorf("it did not say its version in time")
-	}
-	if text := clean(strings.TrimSpace(string(out))); text != "" {
-		return fmt.Errorf("%w: %.120s", err, text)
-	}
-	return err
 }

@@ -3,7 +3,6 @@ package cli
 import (
 	"context"
 	"fmt"
-	"os/exec"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -20,7 +19,7 @@ func (a *app) hardwareUpdateCmd() *cobra.Command {
 	version := cmd.Flags().String("to", "", "this version instead of the newest")
 	force := cmd.Flags().Bool("force", false, "take a version that failed on this machine before")
 	cmd.RunE = a.onHardware(func(cmd *cobra.Command, home hardware.Home) error {
-		return a.withUpdater(cmd, home, func(u *updater.Updater) (updater.News, error) {
+		return a.withUpdater(cmd, home, true, func(u *updater.Updater) (updater.News, error) {
 			return u.Now(cmd.Context(), updater.NowOptions{Version: *version, Force: *force})
 		})
 	})
@@ -30,12 +29,12 @@ func (a *app) hardwareUpdateCmd() *cobra.Command {
 func (a *app) hardwareRollbackCmd() *cobra.Command {
 	cmd := &cobra.Command{Use: "rollback", Short: "Go back to the version before", Args: cobra.NoArgs}
 	cmd.RunE = a.onHardware(func(cmd *cobra.Command, home hardware.Home) error {
-		return a.withUpdater(cmd, home, func(u *updater.Updater) (updater.News, error) { return u.Rollback(cmd.Context()) })
+		return a.withUpdater(cmd, home, false, func(u *updater.Updater) (updater.News, error) { return u.Rollback(cmd.Context()) })
 	})
 	return cmd
 }
 
-func (a *app) withUpdater(cmd *cobra.Command, home hardware.Home, do func(*updater.Updater) (updater.News, error)) error {
+func (a *app) withUpdater(cmd *cobra.Command, home hardware.Home, asked bool, do func(*updater.Updater) (updater.News, error)) error {
 	s, err := home.Settings()
 	if err != nil {
 		return err
@@ -48,9 +47,7 @@ func (a *app) withUpdater(cmd *cobra.Command, home hardware.Home, do func(*updat
 	u, err := updater.New(updater.Options{
 		App: home.App(), Origins: []updater.Origin{{Name: s.URL, Client: c}}, Services: hardwareServices{a, cmd, home},
 		Machine: s.Worker, Root: updater.BuiltIn(), Clock: a.clock, Logger: agent.NewLogger(a.Err, 0),
-		Try: func(ctx context.Context, program string) error {
-			return exec.CommandContext(ctx, program, "--version").Run()
-		},
+		Try: startsUp,
 	})
 	if err != nil {
 		return err
@@ -62,6 +59,14 @@ func (a *app) withUpdater(cmd *cobra.Command, home hardware.Home, do func(*updat
 	a.say("%s: version %s", clean(news.Report.State), clean(news.Current))
 	if news.Report.Why != "" {
 		a.note("%s", clean(news.Report.Why))
+	}
+	return updateEnd(news, asked)
+}
+
+// updateEnd is the exit code of an update by hand: one that was asked for and was reverted did not come about.
+func updateEnd(n updater.News, asked bool) error {
+	if asked && n.Report.State == updater.Reverted {
+		return &exit{ExitError}
 	}
 	return nil
 }

@@ -80,7 +80,7 @@ func (a *app) updatePrograms(ctx context.Context, o updater.Origin, program, ver
 	sum := sha256.Sum256([]byte(o.Client.BaseURL()))
 	opts := updater.Options{
 		App: filepath.Join(a.env.Home, ".interlock", "updates", hex.EncodeToString(sum[:8])), Root: updater.BuiltIn(),
-		Origins: []updater.Origin{o}, Clock: a.clock, Try: startsUp,
+		Origins: []updater.Origin{o}, Clock: a.clock, Try: startsUp, VersionOf: saysVersion,
 	}
 	var out []updated
 	for _, name := range []string{programs.Interlock, programs.TUI, programs.Nightshift} {

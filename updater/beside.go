@@ -34,7 +34,7 @@ func (f folder) beside(version, program string) []string {
 func (u *Updater) companions(ctx context.Context, st *state, o *offer, dir string) error {
 	for _, name := range u.folder.beside(u.folder.target(linkCurrent), u.Program) {
 		now, to := u.folder.program(u.folder.target(linkCurrent), name), filepath.Join(dir, name)
-		if t, ok := u.newer(o, st, name, now); ok {
+		if t, ok := u.newer(ctx, o, st, name, now); ok {
 			_, err := u.download(ctx, o, t, to)
 			if err == nil {
 				if err = u.tryInstead(ctx, name, now, to); err == nil {
@@ -59,7 +59,7 @@ func (u *Updater) refreshBeside(ctx context.Context, st *state, o *offer) error 
 	current := u.folder.target(linkCurrent)
 	for _, name := range u.folder.beside(current, u.Program) {
 		now := u.folder.program(current, name)
-		t, ok := u.newer(o, st, name, now)
+		t, ok := u.newer(ctx, o, st, name, now)
 		if !ok {
 			continue
 		}
@@ -134,11 +134,28 @@ func (f folder) moveAlong(from, to, program string, instead bool) error {
 	return nil
 }
 
-// newer is the target that a program beside should be.
-func (u *Updater) newer(o *offer, st *state, name, path string) (build.Target, bool) {
-	current := u.known(o, name, path)
-	t, _, ok := build.Pick(o.best.targets(), build.Want{Program: name, OS: u.OS, Arch: u.Arch, Current: current, Machine: u.Machine, Quarantined: st.kept(name)})
+// newer is the target that a program beside should be. It is on the channel of the main one.
+func (u *Updater) newer(ctx context.Context, o *offer, st *state, name, path string) (build.Target, bool) {
+	current := u.versionOf(ctx, o, name, path)
+	t, _, ok := build.Pick(o.best.targets(), build.Want{
+		Program: name, OS: u.OS, Arch: u.Arch, Current: current, Channel: st.Channel, Machine: u.Machine, Quarantined: st.kept(name),
+	})
 	return t, ok && t.Version != current
+}
+
+// versionOf is the version of a program: by its bytes, else by its word, so that one that no release knows is
+// not replaced by an older one. "" when neither tells: then any release is better.
+func (u *Updater) versionOf(ctx context.Context, o *offer, name, path string) string {
+	if v := u.known(o, name, path); v != "" || u.VersionOf == nil {
+		return v
+	}
+	ctx, cancel := context.WithTimeout(ctx, tryWithin)
+	defer cancel()
+	v := u.VersionOf(ctx, path)
+	if build.CheckVersion(v) != nil {
+		return ""
+	}
+	return v
 }
 
 // known is the version of a program by its bytes; "" when no release has them.

@@ -47,7 +47,7 @@ func (u *Updater) refreshBundle(ctx context.Context, st *state, o *offer) error 
 	if err != nil { // one that cannot be told is replaced
 		current = ""
 	}
-	t, _, ok := build.Pick(o.best.targets(), build.Want{Program: b.Program, OS: "darwin", Arch: build.Universal, Current: current, Machine: u.Machine, Quarantined: st.kept(b.Program)})
+	t, _, ok := build.Pick(o.best.targets(), build.Want{Program: b.Program, OS: "darwin", Arch: build.Universal, Current: current, Channel: st.Channel, Machine: u.Machine, Quarantined: st.kept(b.Program)})
 	if !ok || t.Version == current {
 		return nil
 	}

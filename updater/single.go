@@ -3,7 +3,6 @@ package updater
 import (
 	"context"
 	"fmt"
-	"os"
 	"path/filepath"
 
 	"interlock.sh/fault"
@@ -36,9 +35,11 @@ func SelfUpdate(ctx context.Context, o Options, s Single) (version string, fresh
 	if app := filepath.Dir(filepath.Dir(path)); folder(app).target(linkCurrent) == filepath.Base(filepath.Dir(path)) {
 		return s.Version, false, fault.New(fault.Conflict, "%s belongs to this machine's agent", path).WithHint("use: interlock agent update --now")
 	}
-	if err := os.MkdirAll(u.folder.trust(), 0o700); err != nil {
-		return s.Version, false, fmt.Errorf("make the trust folder: %w", err)
+	unlock, err := u.lock("another update of the programs of this user is under way", "wait for it")
+	if err != nil {
+		return s.Version, false, err
 	}
+	defer unlock()
 	st, _, err := u.folder.load()
 	if err != nil {
 		return s.Version, false, err
@@ -48,7 +49,7 @@ func SelfUpdate(ctx context.Context, o Options, s Single) (version string, fresh
 		return s.Version, false, err
 	}
 	if s.Version == "" {
-		s.Version = u.known(offer, u.Program, path)
+		s.Version = u.versionOf(ctx, offer, u.Program, path)
 	}
 	t, why, ok := build.Pick(offer.best.targets(), build.Want{
 		Program: u.Program, OS: u.OS, Arch: u.Arch, Current: s.Version, Channel: s.Channel, Machine: u.Machine, Version: s.To,

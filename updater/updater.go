@@ -60,6 +60,9 @@ type Options struct {
 	// Rate is the owner's limit of downloads now, which may change while one goes on; nil has none. What is
 	// brought in by hand does not heed it.
 	Rate func() (bytesPerSecond int64, limited bool)
+	// VersionOf asks a program beside for its version, when no release has its bytes; "" when it cannot be
+	// told. nil asks none.
+	VersionOf func(ctx context.Context, program string) string
 	// Prove has a new program run SelfTest for this folder, before its own runs the updater; nil takes it for
 	// proven. An error leaves the updater's work to the version that did it so far.
 	Prove func(ctx context.Context, program string) error
@@ -180,18 +183,11 @@ func (u *Updater) locked(ctx context.Context, fn func(st *state) error) (News, e
 	if _, err := os.Stat(string(u.folder)); errors.Is(err, fs.ErrNotExist) {
 		return News{}, fault.New(fault.NotFound, "%s is not there: nothing is installed", u.folder).WithHint("paste an install line first")
 	}
-	if err := os.MkdirAll(u.folder.trust(), 0o700); err != nil {
-		return News{}, fmt.Errorf("make the trust folder: %w", err)
+	unlock, err := u.lock(fmt.Sprintf("another update of %s is under way", u.folder), "wait for it; `interlock agent update` says how far it is")
+	if err != nil {
+		return News{}, err
 	}
-	lock := flock.New(filepath.Join(u.folder.trust(), "lock"))
-	switch ok, err := lock.TryLock(); {
-	case err != nil:
-		return News{}, fmt.Errorf("lock the app folder: %w", err)
-	case !ok:
-		return News{}, fault.New(fault.Conflict, "another update of %s is under way", u.folder).
-			WithHint("wait for it; `interlock agent update` says how far it is")
-	}
-	defer lock.Unlock() //nolint:errcheck // closing the file releases it as well
+	defer unlock()
 	st, note, err := u.folder.load()
 	if err != nil {
 		return News{}, err
@@ -211,6 +207,21 @@ func (u *Updater) locked(ctx context.Context, fn func(st *state) error) (News, e
 	}
 	err = fn(&st)
 	return u.news(&st), err
+}
+
+// lock makes this the only updater of the trust folder.
+func (u *Updater) lock(taken, hint string) (unlock func(), err error) {
+	if err := os.MkdirAll(u.folder.trust(), 0o700); err != nil {
+		return nil, fmt.Errorf("make the trust folder: %w", err)
+	}
+	lock := flock.New(filepath.Join(u.folder.trust(), "lock"))
+	switch ok, err := lock.TryLock(); {
+	case err != nil:
+		return nil, fmt.Errorf("lock the trust folder: %w", err)
+	case !ok:
+		return nil, fault.New(fault.Conflict, "%s", taken).WithHint("%s", hint)
+	}
+	return func() { _ = lock.Unlock() }, nil // closing the file releases it as well
 }
 
 // recall rebuilds from the links what a damaged state knew: an updater link that lags behind current is an
