@@ -127,10 +127,8 @@ func TestAnAgentOfAHalfDeletedGroupCanBeStopped(t *testing.T) {
 	if err := os.Remove(filepath.Join(l.home.Group(l.e.Group), "group.json")); err != nil {
 		t.Fatal(err)
 	}
-	done := make(chan bool, 1)
-	go func() { done <- ended().Signaled() }()
 	code, out, errs := l.interlock("agent", "stop")
-	if !<-done || code != ExitOK {
+	if is := ended(); !is.Signaled() || code != ExitOK {
 		t.Errorf("%d %s%s", code, out, errs)
 	}
 	if _, runs := agent.Running(l.e); runs {

@@ -4,7 +4,9 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"os/user"
 	"path/filepath"
+	"strconv"
 
 	"github.com/spf13/cobra"
 
@@ -14,6 +16,7 @@ import (
 	"interlock.sh/fleet"
 	"interlock.sh/installer/service"
 	"interlock.sh/installer/uninstall"
+	"interlock.sh/internal/ownersocket"
 )
 
 func (a *app) agentUninstallCmd() *cobra.Command {
@@ -46,14 +49,37 @@ func (a *app) agentUninstallCmd() *cobra.Command {
 	return cmd
 }
 
-// thisMachine is where this user's agent has its things.
-func thisMachine(home enrollment.Home) uninstall.Machine {
-	m := uninstall.Machine{Home: string(home), Sockets: socketsOutside(home)}
-	if user, err := os.UserHomeDir(); err == nil {
-		config := os.Getenv("XDG_CONFIG_HOME")
-		if !filepath.IsAbs(config) {
-			config = filepath.Join(user, ".config")
+// ownerOf is the user that a home's agents and services belong to: root may be asked to remove those of another.
+// there is false where the folder is gone, so that nobody can tell.
+func ownerOf(home enrollment.Home) (uid int, there bool) {
+	if uid, ok := ownersocket.Owner(string(home)); ok {
+		return uid, true
+	}
+	return os.Geteuid(), false
+}
+
+// userFolders are the home folder of a user, and that of their settings. The environment is believed where it is
+// that user's.
+func userFolders(uid int) (home, config string, ok bool) {
+	if uid != os.Geteuid() {
+		u, err := user.LookupId(strconv.Itoa(uid))
+		if err != nil {
+			return "", "", false
 		}
+		return u.HomeDir, filepath.Join(u.HomeDir, ".config"), true
+	}
+	home, err := os.UserHomeDir()
+	if config = os.Getenv("XDG_CONFIG_HOME"); !filepath.IsAbs(config) {
+		config = filepath.Join(home, ".config")
+	}
+	return home, config, err == nil
+}
+
+// thisMachine is where the agents of a home have their things.
+func thisMachine(home enrollment.Home) uninstall.Machine {
+	uid, _ := ownerOf(home)
+	m := uninstall.Machine{Home: string(home), Sockets: socketsOutside(home, uid)}
+	if user, config, ok := userFolders(uid); ok {
 		const name = "sh.interlock.nightshift"
 		m.Desktop = []string{
 			filepath.Join(config, "autostart", name+".desktop"),
@@ -65,10 +91,10 @@ func thisMachine(home enrollment.Home) uninstall.Machine {
 
 // socketsOutside are the sockets of this home, and their locks, that its path was too long for. Another home of
 // the same user may have its own in the same folder.
-func socketsOutside(home enrollment.Home) []string {
+func socketsOutside(home enrollment.Home, uid int) []string {
 	var out []string
 	add := func(group string, role fleet.Role) {
-		if path, outside := home.SocketPath(group, role); outside {
+		if path, outside := home.SocketPathOf(uid, group, role); outside {
 			out = append(out, path, path+".lock")
 		}
 	}
@@ -136,6 +162,10 @@ func (r *removal) run(ctx context.Context, dry, yes bool) error {
 		return err
 	}
 	if len(r.list.Goes) == 0 && !plan.NeedsRoot() {
+		if _, there := ownerOf(r.home); !there && os.Geteuid() == 0 {
+			a.say("nothing of Interlock's agent is in %s; whose services to remove, only its owner could tell: do this as the agent's user, without sudo", r.home)
+			return nil
+		}
 		a.say("nothing of Interlock's agent is on this machine")
 		return nil
 	}
@@ -175,18 +205,31 @@ func (r *removal) plan(ctx context.Context) (service.Plan, *service.Host, servic
 	if err != nil {
 		return service.Plan{}, nil, q, nil //nolint:nilerr // no service manager, no service
 	}
-	// Whose services they are is told by the owner of the folder, which somebody may have removed already.
-	if err := os.MkdirAll(string(r.home), 0o700); err != nil {
-		return service.Plan{}, nil, q, fmt.Errorf("make the home folder: %w", err)
-	}
-	if os.Geteuid() == 0 { // an agent that root runs has no service
-		return service.Plan{}, nil, q, nil
+	if ask, err := mayHaveServices(r.home, os.Geteuid()); err != nil || !ask {
+		return service.Plan{}, nil, q, err
 	}
 	if q, err = r.services(host); err != nil {
 		return service.Plan{}, nil, q, err
 	}
 	p, err := host.Plan(ctx, q)
 	return p, host, q, err
+}
+
+// mayHaveServices is false where an uninstall need not look for services. Whose they are is told by the owner of
+// the home folder. Where somebody removed it already, the user that uninstalls makes it anew; root does not, since
+// that would make the services root's.
+func mayHaveServices(home enrollment.Home, euid int) (bool, error) {
+	uid, there := ownerOf(home)
+	switch {
+	case there:
+		return uid != 0, nil // an agent that root runs has none
+	case euid == 0:
+		return false, nil
+	}
+	if err := os.MkdirAll(string(home), 0o700); err != nil {
+		return false, fmt.Errorf("make the home folder: %w", err)
+	}
+	return true, nil
 }
 
 func (r *removal) finish() error {

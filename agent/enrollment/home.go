@@ -70,8 +70,13 @@ func (h Home) Socket(group string, role fleet.Role) (string, error) {
 
 // SocketPath is where Socket is, with nothing made; outside says that this is not in the home.
 func (h Home) SocketPath(group string, role fleet.Role) (path string, outside bool) {
+	return h.SocketPathOf(os.Getuid(), group, role)
+}
+
+// SocketPathOf is SocketPath for an agent that runs as that user.
+func (h Home) SocketPathOf(user int, group string, role fleet.Role) (path string, outside bool) {
 	sum := sha256.Sum256([]byte(string(h) + "\x00" + group + "\x00" + string(role)))
-	return ownersocket.Path(filepath.Join(string(h), "run"), hex.EncodeToString(sum[:6]), "nightshift")
+	return ownersocket.PathOf(user, filepath.Join(string(h), "run"), hex.EncodeToString(sum[:6]), "nightshift")
 }
 
 // BarSocket is where the menu-bar app of this home listens, by the group and role that Socket takes: a

@@ -38,12 +38,17 @@ func (e *RefusedError) Error() string { return e.Path + " " + e.What }
 // come to the same path: TMPDIR, which may differ between them, is not asked. moved says that it is the
 // second.
 func Path(dir, name, prefix string) (path string, moved bool) {
+	return PathOf(os.Getuid(), dir, name, prefix)
+}
+
+// PathOf is Path for a program of that user.
+func PathOf(user int, dir, name, prefix string) (path string, moved bool) {
 	path = filepath.Join(dir, name)
 	if len(path) <= MaxPath {
 		return path, false
 	}
 	sum := sha256.Sum256([]byte(path))
-	return filepath.Join("/tmp", prefix+"-"+strconv.Itoa(os.Getuid()), hex.EncodeToString(sum[:8])), true
+	return filepath.Join("/tmp", prefix+"-"+strconv.Itoa(user), hex.EncodeToString(sum[:8])), true
 }
 
 // Private makes a folder that only this user can enter, and refuses one that is not.
@@ -112,6 +117,16 @@ func check(path string, user int, rootMay bool) error {
 		return &RefusedError{path, fmt.Sprintf("belongs to another user (uid %d)", owner), "have that user, or root, remove it"}
 	}
 	return nil
+}
+
+// Owner is the user id of a folder's owner; false for one that is not there.
+func Owner(dir string) (uid int, ok bool) {
+	st, err := os.Stat(dir)
+	if err != nil {
+		return -1, false
+	}
+	uid = ownerOf(st)
+	return uid, uid >= 0
 }
 
 // ownerOf is the user id of a file's owner; -1 when the system has none.
