@@ -29,6 +29,10 @@ type daemon struct {
 	SoftResourceLimits   map[string]int    `plist:"SoftResourceLimits"`
 }
 
+// SpreadVariable tells a program that a timer starts to wait a random part of that time first, where the service
+// manager cannot. It is a variable and no flag: the program may be of a version that knows it not.
+const SpreadVariable = "INTERLOCK_SPREAD"
+
 // renderLaunchd gives the text of a unit's property list. The log is the program's own file, which it
 // keeps small; what launchd is given is for the last words of a program that dies before it has one.
 func renderLaunchd(u Unit) (map[string]string, error) {
@@ -49,6 +53,9 @@ func renderLaunchd(u Unit) (map[string]string, error) {
 	}
 	if t := u.Timer; t != nil {
 		d.ProcessType = "Background"
+		if t.Every > 0 && t.Spread > 0 { // launchd knows no random delay
+			d.EnvironmentVariables[SpreadVariable] = t.Spread.String()
+		}
 		d.StartInterval = int(t.Every / time.Second)
 		if t.Daily != "" {
 			at, err := time.Parse("15:04", t.Daily)
