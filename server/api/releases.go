@@ -6,6 +6,9 @@ import (
 	"time"
 )
 
+// forGood has caches keep what never changes under its name.
+const forGood = "public, max-age=31536000, immutable"
+
 // putReleaseMetadata takes one metadata file of a signed release repository.
 func (a *API) putReleaseMetadata(w http.ResponseWriter, r *http.Request) error {
 	if err := a.Releases.Put(r.PathValue("file"), r.Body); err != nil {
@@ -15,9 +18,11 @@ func (a *API) putReleaseMetadata(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// releaseMetadata serves a metadata file of the mirrored repository. All but the timestamp never change.
+// releaseMetadata serves a metadata file of the mirrored repository. All but the timestamp have their version in
+// the name and never change.
 func (a *API) releaseMetadata(w http.ResponseWriter, r *http.Request) error {
-	f, err := a.Releases.Metadata(r.PathValue("file"))
+	name := r.PathValue("file")
+	f, err := a.Releases.Metadata(name)
 	if err != nil {
 		return err
 	}
@@ -27,7 +32,10 @@ func (a *API) releaseMetadata(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("Cache-Control", "no-cache")
+	w.Header().Set("Cache-Control", forGood)
+	if name == "timestamp.json" {
+		w.Header().Set("Cache-Control", "no-cache")
+	}
 	http.ServeContent(w, r, "", st.ModTime(), f)
 	return nil
 }
@@ -50,7 +58,7 @@ func serveProgram(w http.ResponseWriter, r *http.Request, f io.ReadSeekCloser, d
 	h.Set("Cache-Control", "no-cache")
 	if digest != "" {
 		h.Set("ETag", `"`+digest+`"`)
-		h.Set("Cache-Control", "public, max-age=31536000, immutable")
+		h.Set("Cache-Control", forGood)
 	}
 	http.ServeContent(w, r, "", time.Time{}, f)
 	return nil

@@ -63,9 +63,10 @@ func TestReleasesOverHTTP(t *testing.T) {
 	if err := w.sendReleases(repo); err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{"1.root.json", "2.targets.json", "2.snapshot.json", "timestamp.json"} {
+	for name, cached := range map[string]bool{"1.root.json": true, "2.targets.json": true, "2.snapshot.json": true, "timestamp.json": false} {
 		got := w.call("GET", tufrepo.Base+"/metadata/"+name, "", nil)
-		if got.body != string(repo.File("metadata/"+name)) || got.header.Get("Content-Type") != "application/json" || got.header.Get("Cache-Control") != "no-cache" {
+		if got.body != string(repo.File("metadata/"+name)) || got.header.Get("Content-Type") != "application/json" ||
+			strings.Contains(got.header.Get("Cache-Control"), "immutable") != cached || !cached && got.header.Get("Cache-Control") != "no-cache" {
 			t.Errorf("%s: %d %v", name, got.status, got.header)
 		}
 	}

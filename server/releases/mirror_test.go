@@ -7,10 +7,13 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/theupdateframework/go-tuf/v2/metadata"
 
 	"interlock.sh/fault"
 	"interlock.sh/fleet/build"
@@ -232,22 +235,11 @@ func TestASetThatDoesNotHoldChangesNothing(t *testing.T) {
 			w.blobs[w.store(text)] = text[:2]
 			w.repo.Publish()
 		}, fault.Conflict, "are not here with the length"},
-		"a target of an unknown platform": {func(w *world) {
-			w.add(target(build.Interlock, "1.1.0", "plan9-amd64"))
-			w.repo.Publish()
-		}, fault.Invalid, "not released for"},
-		"a target with a path for a version": {func(w *world) {
-			w.repo.AddAt("interlock/../etc/x", []byte(`{"program":"interlock","version":"../etc","os":"linux","arch":"amd64"}`), nil)
-			w.repo.Publish()
-		}, fault.Invalid, "no semantic version"},
-		"a target under another's path": {func(w *world) {
-			w.repo.AddAt("interlock/9.9.9/interlock-linux-amd64", []byte(`{"program":"interlock","version":"1.0.0","os":"linux","arch":"amd64"}`), nil)
-			w.repo.Publish()
-		}, fault.Invalid, "a description stands at its own path only"},
-		"a target without a description": {func(w *world) {
+		"a target without a SHA-256": {func(w *world) {
 			w.repo.AddAt("interlock/9.9.9/interlock-linux-amd64", nil, nil)
+			w.repo.Targets.Signed.Targets["interlock/9.9.9/interlock-linux-amd64"].Hashes = metadata.Hashes{"sha512": make([]byte, 64)}
 			w.repo.Publish()
-		}, fault.Invalid, "has no description"},
+		}, fault.Invalid, "has no SHA-256"},
 		"a set that lacks its targets": {func(w *world) {
 			w.repo.Publish()
 			w.repo.Remove("metadata/3.targets.json")
@@ -284,6 +276,46 @@ func TestASetThatDoesNotHoldChangesNothing(t *testing.T) {
 					if w.served(name) != text {
 						t.Errorf("%s changed (reopened: %v)", name, reopened)
 					}
+				}
+			}
+		})
+	}
+}
+
+// What a newer release tool knows more of is passed on to the machines, and the rest goes on as it is.
+func TestATargetThatThisVersionDoesNotKnowIsServedAndShownNowhere(t *testing.T) {
+	const at = "interlock/9.9.9/interlock-linux-amd64"
+	for name, c := range map[string]struct{ at, custom string }{
+		"a new platform":        {"interlock/9.9.9/interlock-plan9-amd64", `{"program":"interlock","version":"9.9.9","os":"plan9","arch":"amd64","channels":{"stable":100}}`},
+		"a new program":         {"other/9.9.9/other-linux-amd64", `{"program":"other","version":"9.9.9","os":"linux","arch":"amd64","channels":{"stable":100}}`},
+		"a new sort of version": {"interlock/next/interlock-linux-amd64", `{"program":"interlock","version":"next","os":"linux","arch":"amd64"}`},
+		"a path for a version":  {"interlock/../etc/x", `{"program":"interlock","version":"../etc","os":"linux","arch":"amd64"}`},
+		"another's path":        {at, `{"program":"interlock","version":"1.0.0","os":"linux","arch":"amd64"}`},
+		"another form":          {at, `["interlock"]`},
+		"no description":        {at, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			w.publish("1.0.0")
+			text := []byte("bytes of tomorrow")
+			digest := w.store(text)
+			var custom []byte
+			if c.custom != "" {
+				custom = []byte(c.custom)
+			}
+			w.repo.AddAt(c.at, custom, text)
+			w.publish("1.1.0")
+			for _, reopened := range []bool{false, true} {
+				if reopened {
+					w.open(w.o.Dir)
+				}
+				w.shows("1.1.0")
+				f, got, err := w.Target(path.Dir(c.at) + "/" + digest + "." + path.Base(c.at))
+				if err != nil || got != digest {
+					t.Fatalf("it is served as %q, %v (reopened: %v)", got, err, reopened)
+				}
+				if all, err := io.ReadAll(f); err != nil || !bytes.Equal(all, text) {
+					t.Errorf("it is served as %q, %v", all, err)
 				}
 			}
 		})

@@ -2,11 +2,13 @@ package releases
 
 import (
 	"bytes"
+	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
+	"log/slog"
 	"os"
 	"path"
 	"slices"
@@ -208,24 +210,34 @@ func (m *Mirror) readLive(timestamp []byte) (*catalog, error) {
 	return m.catalogOf(listed.Signed.Targets, false)
 }
 
-// catalogOf holds every target to its own description, and to the bytes that are here.
+// catalogOf holds every target to the bytes that are here. One whose description this version cannot use is
+// served like the others, since it is signed, and is in no manifest: a newer release tool may know more platforms
+// than this control plane.
 func (m *Mirror) catalogOf(targets map[string]*metadata.TargetFiles, complete bool) (*catalog, error) {
 	c := &catalog{targets: map[string]string{}}
-	var missing []string
+	var missing, unknown []string
 	for name, f := range targets {
-		if f.Custom == nil || len(f.Hashes["sha256"]) != 32 {
-			return nil, fault.New(fault.Invalid, "target %.120q has no description or no SHA-256", name).WithField("targets")
+		if f == nil || len(f.Hashes["sha256"]) != sha256.Size {
+			if complete {
+				return nil, fault.New(fault.Invalid, "target %.120q has no SHA-256", name).WithField("targets")
+			}
+			continue
 		}
-		t, err := build.Decode(name, *f.Custom)
-		if err != nil {
-			return nil, err
-		}
-		p := program{Target: t, digest: hex.EncodeToString(f.Hashes["sha256"]), size: f.Length}
-		c.programs = append(c.programs, p)
+		p := program{digest: hex.EncodeToString(f.Hashes["sha256"]), size: f.Length}
 		c.targets[path.Dir(name)+"/"+p.digest+"."+path.Base(name)] = p.digest
+		var err error
+		if p.Target, err = describe(name, f); err == nil {
+			c.programs = append(c.programs, p)
+		} else {
+			unknown = append(unknown, err.Error())
+		}
 		if have, err := m.o.Blobs.Stat(p.digest); err != nil || have.Size != f.Length {
 			missing = append(missing, name)
 		}
+	}
+	if len(unknown) > 0 {
+		slices.Sort(unknown)
+		m.o.Logger.Warn("released files that this version does not know are served, and are in no manifest", slog.Int("files", len(unknown)), slog.String("first", unknown[0]))
 	}
 	if complete && len(missing) > 0 {
 		slices.Sort(missing)
@@ -233,6 +245,13 @@ func (m *Mirror) catalogOf(targets map[string]*metadata.TargetFiles, complete bo
 			With("missing", missing).WithHint("send them before the timestamp; interlock release publish does")
 	}
 	return c, nil
+}
+
+func describe(name string, f *metadata.TargetFiles) (build.Target, error) {
+	if f.Custom == nil {
+		return build.Target{}, fault.New(fault.Invalid, "target %.120q has no description", name)
+	}
+	return build.Decode(name, *f.Custom)
 }
 
 // refused words what the chain was refused for.
