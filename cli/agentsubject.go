@@ -26,11 +26,19 @@ type agents struct {
 	app      string
 	log      *slog.Logger
 	all      []enrollment.Enrollment
+	damaged  []enrollment.Damaged
 	confined bool // this process is the timer's: what it starts ends with it
 }
 
-// Subjects are the agents, whether or not they run.
-func (a *agents) Subjects(context.Context) ([]updater.Subject, error) {
+// Subjects are the agents, whether or not they run. One that runs out of this folder with a damaged enrollment
+// holds everything up: whatever version it were to go on as, it could not, and would be taken for bad.
+func (a *agents) Subjects(ctx context.Context) ([]updater.Subject, error) {
+	for _, d := range a.damaged {
+		if a.runsHere(ctx, d.Enrollment) {
+			return nil, fault.Wrap(d.Why, fault.Conflict, "the agent of group %s, role %s runs and could not be started again: %s", d.Group, d.Role, fault.Of(d.Why).Message).
+				WithHint("restore it, or stop that agent: interlock agent stop --group %s --role %s", d.Group, d.Role)
+		}
+	}
 	out := make([]updater.Subject, len(a.all))
 	for i, e := range a.all {
 		socket, err := e.Home.Socket(e.Group, e.Role)
@@ -58,6 +66,18 @@ func (a *agents) limit(c clock.Clock) func() (bytesPerSecond int64, limited bool
 func inTimersUnit(cgroups string) bool {
 	b, err := os.ReadFile(cgroups)
 	return err == nil && strings.Contains(string(b), "/"+service.Prefix+string(service.Updater)+".")
+}
+
+// runsHere is true for an agent that answers and would go on as this folder's current program.
+func (a *agents) runsHere(ctx context.Context, e enrollment.Enrollment) bool {
+	socket, err := e.Home.Socket(e.Group, e.Role)
+	if err != nil {
+		return false
+	}
+	ctx, cancel := context.WithTimeout(ctx, lookWithin)
+	defer cancel()
+	st, err := localapi.Dial(socket).Status(ctx)
+	return err == nil && filepath.Dir(filepath.Dir(st.Program)) == filepath.Clean(a.app)
 }
 
 // agentSubject is one agent.

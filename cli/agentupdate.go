@@ -194,11 +194,9 @@ func (a *app) thisUpdater(ctx context.Context, opts updater.Options, progress fu
 	if len(agents.all) > 0 {
 		opts.Machine = agents.all[0].Machine
 	}
-	for _, d := range damaged { // its agent may run all the same; whose it is cannot be told
+	for _, d := range damaged {
 		log.WarnContext(ctx, "an enrollment is damaged", "group", d.Group, "role", d.Role, "error", d.Why)
-		if filepath.Base(opts.App) == "app" {
-			agents.all = append(agents.all, d.Enrollment)
-		}
+		agents.damaged, opts.Unread = append(agents.damaged, d), d.Why
 	}
 	opts.Services, opts.Rate = agents, agents.limit(a.clock)
 	m.Updater, err = updater.New(opts)

@@ -28,6 +28,10 @@ type offer struct {
 func (u *Updater) fetch(ctx context.Context, st *state) (*offer, error) {
 	now := u.clock.Now()
 	st.Tried = now
+	if len(u.Origins) == 0 && u.Unread != nil {
+		e := fault.Of(u.Unread)
+		return nil, fault.Wrap(u.Unread, e.Code, "no control plane to ask for releases is known: %s", e.Message).WithHint("%s", e.Hint)
+	}
 	if len(u.Origins) == 0 {
 		return nil, fault.New(fault.NotFound, "no control plane to ask for releases: this machine is not enrolled").
 			WithHint("paste an install line first")
@@ -111,8 +115,7 @@ func noneValid(failures []error) error {
 func (u *Updater) ask(ctx context.Context, o Origin, st *state) (*view, error) {
 	root, _, err := u.folder.root(u.Root)
 	if errors.Is(err, errNoRoot) {
-		return nil, fault.New(fault.NotFound, "%s offers no signed releases", o.Name).
-			WithHint("its operator publishes them: interlock release publish")
+		return nil, unoffered(errNoRoot, "%s offers no signed releases", o.Name)
 	}
 	if err != nil {
 		return nil, err

@@ -45,6 +45,7 @@ const (
 type Options struct {
 	App      string // folder
 	Origins  []Origin
+	Unread   error    // why Origins may lack some; nil when all are known
 	Services Services // nil when nothing runs out of the folder
 	Machine  string   // id that the canary's lot is drawn by
 	Program  string   // "" is build.Interlock
@@ -241,12 +242,12 @@ func (u *Updater) recall(ctx context.Context, st *state) error {
 	return u.folder.save(st)
 }
 
-// say writes a report. One that says the same again keeps its time, except that nothing is newer: that is
-// as fresh as the newest look.
+// say writes a report. One that says the same again keeps its time, except that nothing is newer, or that
+// nothing is offered: that is as fresh as the newest look.
 func (u *Updater) say(state, version, why string) error {
 	old := LastReport(string(u.folder))
 	same := old != nil && old.State == state && old.Version == version && old.Why == why
-	if same && state != Current {
+	if same && state != Current && state != Unoffered {
 		return nil
 	}
 	r := fleet.UpdateReport{State: state, Version: version, Why: why, At: u.clock.Now().UTC()}
