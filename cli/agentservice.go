@@ -64,6 +64,9 @@ func (a *app) installService(ctx context.Context, e enrollment.Enrollment, dry b
 		a.say("nothing was changed")
 		return nil
 	}
+	if err := host.MakeMissing(plan); err != nil {
+		return err
+	}
 	if plan.NeedsRoot() {
 		if err := a.asRoot(ctx, host, q); err != nil {
 			return err
@@ -80,6 +83,9 @@ func workerSpec(e enrollment.Enrollment, app string) service.Spec {
 // showPlan prints what will be done and who does it.
 func (a *app) showPlan(host *service.Host, plan service.Plan, place place) {
 	steps := plan.Steps
+	for _, path := range plan.Missing {
+		steps = append([]service.Step{{Who: plan.User, Verb: "make", What: path}}, steps...)
+	}
 	for _, s := range place.steps {
 		steps = append([]service.Step{{Who: plan.User, Verb: s[0], What: s[1]}}, steps...)
 	}

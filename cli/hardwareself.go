@@ -180,6 +180,9 @@ func (a *app) changeService(ctx context.Context, home hardware.Home, verb servic
 		a.say("nothing was changed")
 		return nil
 	}
+	if err := host.MakeMissing(plan); err != nil {
+		return err
+	}
 	if !plan.NeedsRoot() {
 		return nil
 	}

@@ -57,7 +57,8 @@ func maybeProbe() {
 	note("lock memory", unix.Mlock(page))
 	for what, path := range map[string]string{
 		"write ~/.nightshift": filepath.Join(filepath.Dir(report), "written"), "write /tmp": "/tmp/e2e-probe",
-		"write ~": "/home/fleet/written", "write /usr": "/usr/written", "write /etc": "/etc/written",
+		"write ~/.cache": "/home/fleet/.cache/written",
+		"write ~":        "/home/fleet/written", "write /usr": "/usr/written", "write /etc": "/etc/written",
 	} {
 		note(what, os.WriteFile(path, nil, 0o600))
 	}
@@ -85,6 +86,8 @@ func TestSystemdServiceReachesItsAccelerator(t *testing.T) {
 	c.root(`getent group render >/dev/null || groupadd --system render
 mkdir -p /dev/dri && mknod -m 666 /dev/nvidia0 c 195 0 && mknod -m 666 /dev/nvidiactl c 195 255
 mknod -m 660 /dev/kfd c 235 0 && mknod -m 660 /dev/dri/renderD128 c 226 128 && chgrp render /dev/kfd /dev/dri/renderD128`)
+	// Nobody has ever compiled anything for the accelerator.
+	c.root("rm -rf /home/fleet/.cache")
 	group, lines := c.group("small")
 	c.fleet(lines[fleet.RoleClient])
 	unit := workerUnit(group, fleet.RoleClient)
@@ -103,7 +106,7 @@ mknod -m 660 /dev/kfd c 235 0 && mknod -m 660 /dev/dri/renderD128 c 226 128 && c
 		t.Errorf("the probe is blind: %v", got)
 	}
 	got := look("")
-	for _, what := range append([]string{"compile in memory", "write and run memory", "lock memory", "write ~/.nightshift", "write /tmp"}, accelerators...) {
+	for _, what := range append([]string{"compile in memory", "write and run memory", "lock memory", "write ~/.nightshift", "write ~/.cache", "write /tmp"}, accelerators...) {
 		if why, asked := got[what]; !asked || why != "" {
 			t.Errorf("%s: %q", what, why)
 		}
