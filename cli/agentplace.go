@@ -2,10 +2,7 @@ package cli
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -109,32 +106,9 @@ func (p *place) add(verb, what string, do func() error) {
 }
 
 // copyProgram copies a program so that a reader, or a machine that loses power, sees it whole or not at all.
-func copyProgram(from, to string) (err error) {
+func copyProgram(from, to string) error {
 	if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
 		return fmt.Errorf("make the program's folder: %w", err)
 	}
-	in, err := os.Open(from)
-	if err != nil {
-		return fmt.Errorf("copy the program: %w", err)
-	}
-	defer in.Close() //nolint:errcheck // read only
-	out, err := os.CreateTemp(filepath.Dir(to), ".interlock-*")
-	if err != nil {
-		return fmt.Errorf("copy the program: %w", err)
-	}
-	defer func() {
-		if err != nil {
-			if gone := os.Remove(out.Name()); gone != nil && !errors.Is(gone, fs.ErrNotExist) {
-				err = errors.Join(err, gone)
-			}
-		}
-	}()
-	_, err = io.Copy(out, in)
-	if err = errors.Join(err, out.Chmod(0o755), out.Sync(), out.Close()); err != nil {
-		return fmt.Errorf("copy the program: %w", err)
-	}
-	if err := os.Rename(out.Name(), to); err != nil {
-		return fmt.Errorf("copy the program: %w", err)
-	}
-	return atomicfile.SyncDir(filepath.Dir(to))
+	return atomicfile.Copy(from, to, 0o755)
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 
@@ -177,17 +176,7 @@ func carry(from, to string) error {
 	if os.Link(from, to) == nil {
 		return nil
 	}
-	in, err := os.Open(from)
-	if err != nil {
-		return fmt.Errorf("carry %s over: %w", from, err)
-	}
-	defer in.Close() //nolint:errcheck // read only
-	out, err := os.OpenFile(to, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o755)
-	if err != nil {
-		return fmt.Errorf("carry %s over: %w", from, err)
-	}
-	_, err = io.Copy(out, in)
-	if err := errors.Join(err, out.Sync(), out.Close()); err != nil {
+	if err := atomicfile.Copy(from, to, 0o755); err != nil {
 		return fmt.Errorf("carry %s over: %w", from, err)
 	}
 	return nil

@@ -3,13 +3,12 @@ package controlplane
 import (
 	"crypto/sha256"
 	"encoding/hex"
-	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
+	"strings"
 
 	"interlock.sh/fault"
 	"interlock.sh/internal/atomicfile"
@@ -48,14 +47,18 @@ func (p Programs) Name(file, version string) (string, error) {
 	if _, err := io.Copy(h, f); err != nil {
 		return "", fmt.Errorf("read the program: %w", err)
 	}
-	return version + "-" + hex.EncodeToString(h.Sum(nil)[:4]), nil
+	return version + mark(h.Sum(nil)), nil
 }
+
+// mark is what a folder's name has of the SHA-256 of its program.
+func mark(sum []byte) string { return "-" + hex.EncodeToString(sum[:4]) }
 
 // Path is the program of a folder.
 func (p Programs) Path(name string) string { return filepath.Join(string(p), name, program) }
 
-// Put copies a program into its folder, whole or not at all.
-func (p Programs) Put(file, name string) (err error) {
+// Put copies a program into its folder, whole or not at all. One that is another by now than the one that Name
+// read is refused: its user may write to the file while root looks.
+func (p Programs) Put(file, name string) error {
 	dir := filepath.Join(string(p), name)
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return fmt.Errorf("put the program: %w", err)
@@ -66,28 +69,16 @@ func (p Programs) Put(file, name string) (err error) {
 			return fmt.Errorf("put the program: %w", err)
 		}
 	}
-	in, err := os.Open(file)
-	if err != nil {
-		return fmt.Errorf("put the program: %w", err)
-	}
-	defer in.Close() //nolint:errcheck // read only
-	out, err := os.CreateTemp(dir, "."+program+"-*")
-	if err != nil {
-		return fmt.Errorf("put the program: %w", err)
-	}
-	defer func() {
-		if gone := os.Remove(out.Name()); gone != nil && !errors.Is(gone, fs.ErrNotExist) {
-			err = errors.Join(err, gone)
+	err := atomicfile.CopyIf(file, p.Path(name), 0o755, func(sum [sha256.Size]byte) error {
+		if strings.HasSuffix(name, mark(sum[:])) {
+			return nil
 		}
-	}()
-	_, err = io.Copy(out, in)
-	if err = errors.Join(err, out.Chmod(0o755), out.Sync(), out.Close()); err != nil {
+		return fault.New(fault.Conflict, "%s was changed while it was being installed", file).WithHint("nothing of it is used; try again when nobody writes to it")
+	})
+	if err != nil {
 		return fmt.Errorf("put the program: %w", err)
 	}
-	if err := os.Rename(out.Name(), p.Path(name)); err != nil {
-		return fmt.Errorf("put the program: %w", err)
-	}
-	return atomicfile.SyncDir(dir)
+	return nil
 }
 
 // Current is the folder that the link names; "" when there is none.

@@ -205,3 +205,24 @@ func TestProgramsAreKept(t *testing.T) {
 		t.Errorf("nothing installed: %v", err)
 	}
 }
+
+func TestAProgramThatChangesAfterItWasReadIsNotInstalled(t *testing.T) {
+	w, _ := newWorld(t)
+	file := w.file("2.0.0")
+	name, err := w.programs.Name(file, "2.0.0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(file, []byte("another program"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.programs.Put(file, name); !errors.Is(err, fault.Conflict) || !strings.Contains(err.Error(), "was changed") {
+		t.Errorf("it was put: %v", err)
+	}
+	if _, err := os.Lstat(w.programs.Path(name)); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("something stands there: %v", err)
+	}
+	if left, err := os.ReadDir(filepath.Dir(w.programs.Path(name))); err != nil || len(left) != 0 {
+		t.Errorf("left over: %v, %v", left, err)
+	}
+}
