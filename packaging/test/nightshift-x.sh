@@ -31,7 +31,7 @@ outside() {
   code=0
   env -i PATH="$PATH" HOME="$work/home" WORK="$work" SHOTS="$shots" IDLE_SECONDS="$idle_seconds" AGENT_HOME="${AGENT_HOME:-}" \
     LANG=C.UTF-8 LIBGL_ALWAYS_SOFTWARE=1 NO_AT_BRIDGE=1 \
-    timeout 300 xvfb-run -a -s '-screen 0 1000x700x24' dbus-run-session -- bash ${TRACE:+-x} "$here/nightshift-x.sh" --inside \
+    timeout 900 xvfb-run -a -s '-screen 0 1000x700x24' dbus-run-session -- bash ${TRACE:+-x} "$here/nightshift-x.sh" --inside \
     >"$work/log" 2>&1 </dev/null || code=$?
   grep '^nightshift-x:' "$work/log" || true
   if [ "$code" != 0 ]; then
@@ -51,24 +51,76 @@ say() { echo "nightshift-x: $*"; }
 # shellcheck disable=SC2153 # WORK and SHOTS come from the outer run
 shot() { import -window root "$WORK/$1.png"; }
 
-# await COMMAND…: until it succeeds, 15 s at most.
-await() {
-  for _ in $(seq 150); do
+# soon COMMAND…: until it succeeds, some 5 s at most.
+soon() {
+  for _ in $(seq 50); do
     "$@" && return 0
     sleep 0.1
+  done
+  return 1
+}
+
+# await COMMAND…: until it succeeds, a minute at most.
+await() {
+  for _ in $(seq 12); do
+    soon "$@" && return 0
   done
   fail "waited in vain for: $*"
 }
 
+# again COMMAND…: until it succeeds, 12 times at most. What is clicked while something else is still drawn is lost.
+again() {
+  for _ in $(seq 12); do
+    "$@" && return 0
+  done
+  fail "tried in vain: $*"
+}
+
+# seen [WINDOW [AREA]] is what is drawn there, as a number.
+seen() { import -window "${1:-root}" ${2:+-crop "$2" +repage} rgb:- | cksum; }
+
+# still WINDOW: nothing moves in it.
+still() {
+  local before
+  before=$(seen "$1")
+  sleep 0.3
+  [ "$(seen "$1")" = "$before" ]
+}
+
+# differs AREA WAS: something else than before is drawn there.
+differs() { [ "$(seen root "$1")" != "$2" ]; }
+
+# below is where the menu is, when it is open; beside it a submenu.
+below=60x60+930+34
+beside=240x200+380+60
+
 # menu opens the menu of the item, which stands alone at the right end of the panel.
 menu() {
-  xdotool mousemove 986 14 click 1
-  sleep 1
+  local closed
+  xdotool mousemove 986 14
+  soon still root || true
+  closed=$(seen root $below)
+  open_menu() {
+    xdotool mousemove 986 14 click 1
+    soon differs $below "$closed"
+  }
+  again open_menu
+  soon still root || true # it is drawn whole
+}
+
+# submenu Y: opens the one whose line is at Y.
+submenu() {
+  local closed
+  closed=$(seen root $beside)
+  xdotool mousemove 800 "$1"
+  soon differs $beside "$closed" || true # the picture shows it when there was none
+  soon still root || true
 }
 
 close_menu() {
   xdotool key Escape key Escape
   sleep 0.3
+  soon still root || true
 }
 
 # lit: something has been drawn at the end of the panel.
@@ -89,12 +141,13 @@ window() { xdotool search --name '^Nightshift$' | head -n 1; }
 picture() {
   await window_there
   sleep 1.5
+  soon still "$(window)" || true
   import -window "$(window)" "$SHOTS/nightshift-$1.png"
 }
 
 # page PAGE [NAME]: shows a page of the window and takes its picture.
 page() {
-  "$WORK/nightshift" --page "$1"
+  await "$WORK/nightshift" --page "$1" # a busy app may be slow to answer
   picture "${2:-$1}"
 }
 
@@ -108,10 +161,32 @@ close_window() {
 menu_picture() {
   local left=${3:-140}
   menu
-  [ -z "${2:-}" ] || xdotool mousemove 800 "$2"
-  sleep 1
+  [ -z "${2:-}" ] || submenu "$2"
   shot "$1"
   convert "$WORK/$1.png" -crop "$((1000 - left))x320+$left+0" +repage "$SHOTS/nightshift-$1.png"
+}
+
+# choose Y LINE: clicks a line of the submenu whose line is at Y.
+choose() {
+  xdotool mousemove 500 "$1" mousemove 450 "$1" mousemove 420 "$2"
+  sleep 0.3
+  xdotool click 1
+}
+
+# chosen Y LINE COMMAND…: opens the menu, chooses, and sees whether the command succeeds soon. The menu is open
+# already when OPEN is set.
+chosen() {
+  local y=$1 line=$2
+  shift 2
+  if [ -z "${OPEN:-}" ]; then
+    menu
+    submenu "$y"
+  fi
+  OPEN=
+  choose "$y" "$line"
+  soon "$@" && return 0
+  close_menu
+  return 1
 }
 
 # Where lines of the menu are on a machine with one group.
@@ -133,9 +208,8 @@ scene() {
   sleep 1
   menu_picture "menu-$1" "${@:3}"
   if [ "$1" = custom ]; then # its line opens the editor of hours
-    xdotool mousemove 500 $first_group mousemove 450 $first_group mousemove 420 172
-    sleep 0.3
-    xdotool click 1
+    OPEN=1
+    again chosen $first_group 172 window_there
     picture hours
   else
     close_menu
@@ -154,6 +228,14 @@ scene() {
 rss() { awk '/^VmRSS/ { print int($2 / 1024) }' "/proc/$1/status"; }
 
 own() { awk '/^RssAnon/ { print int($2 / 1024) }' "/proc/$1/status"; }
+
+# rests PID: it took no time of the processor for a second.
+rests() {
+  local before
+  before=$(ticks "$1")
+  sleep 1
+  [ "$(ticks "$1")" = "$before" ]
+}
 
 ticks() { awk '{ print $14 + $15 }' "/proc/$1/stat"; }
 
@@ -192,16 +274,12 @@ inside() {
 
   menu_picture menu 96
   if [ -z "$AGENT_HOME" ]; then
-    xdotool mousemove 500 98 mousemove 450 98 mousemove 420 171
-    sleep 0.3
-    xdotool click 1
-    await agent_said 'support-bot: wish 1 is paused'
+    OPEN=1
+    again chosen 98 171 agent_said 'support-bot: wish [0-9]* is paused'
     say "a click on Paused reached the agent"
     menu_picture menu-paused 96
-    xdotool mousemove 500 98 mousemove 450 98 mousemove 420 122
-    sleep 0.3
-    xdotool click 1
-    await agent_said 'support-bot: wish 2 is always'
+    OPEN=1
+    again chosen 98 122 agent_said 'support-bot: wish [0-9]* is always'
     say "and back to Always"
   else
     close_menu
@@ -213,7 +291,7 @@ inside() {
   say "the window takes $(rss "$shown") MB while it is open, $(own "$shown") MB of it its own; drawn without a graphics card"
   close_window
 
-  sleep 2
+  await rests "$app" # the end of the window is behind it
   local before after size
   before=$(ticks "$app")
   sleep "$IDLE_SECONDS"
