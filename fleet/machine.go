@@ -100,7 +100,7 @@ type Hours struct {
 
 // UpdateReport is what became of the newest update of a machine.
 type UpdateReport struct {
-	State   string    `json:"state" doc:"current, available, waiting, staged, watching, reverted, stopped"`
+	State   string    `json:"state" doc:"current, available, waiting, staged, watching, reverted, stopped, none (no signed releases are offered)"`
 	Version string    `json:"version,omitempty" doc:"that it is about"`
 	Why     string    `json:"why,omitempty"`
 	At      time.Time `json:"at"`

@@ -281,3 +281,61 @@ func TestAnArchiveThatIsNoAppIsNotTaken(t *testing.T) {
 		r.wantApp(apps, "app 1.0.0")
 	})
 }
+
+// What stands beside is on the machine's channel, as the main program is: by the timer, along with an update, and
+// as an app of macOS.
+func TestTheChannelHoldsForNightshift(t *testing.T) {
+	t.Parallel()
+	canary := func(b *build.Target) { b.Channels = map[string]int{build.Canary: 100} }
+	for channel, want := range map[string]string{build.Stable: "1.1.0", build.Canary: "2.0.0", "": "2.0.0"} {
+		t.Run("channel "+channel, func(t *testing.T) {
+			t.Parallel()
+			r, apps := withBundle(t)
+			r.put("1.0.0", build.Nightshift, "night 1.0.0")
+			r.forMac("1.1.0", appOf("1.1.0", "app 1.1.0")...)
+			r.night("1.1.0", "night 1.1.0")
+			for _, os := range []string{"linux-amd64", "darwin-universal"} {
+				b := build.Target{Program: build.Nightshift, Version: "2.0.0"}
+				b.OS, b.Arch, _ = strings.Cut(os, "-")
+				canary(&b)
+				text := []byte("night 2.0.0")
+				if b.OS == "darwin" {
+					text = archive(t, appOf("2.0.0", "app 2.0.0")...)
+				}
+				r.repo.Add(b, text)
+			}
+			r.repo.Publish()
+			_, err := r.updater().Now(t.Context(), NowOptions{Channel: &channel})
+			must(t, err)
+			r.run()
+			r.holds(build.Nightshift, "night "+want)
+			r.wantApp(apps, "app "+want)
+			r.release("1.1.0", "good") // along with a new version
+			r.want(r.run(), Current, "1.1.0")
+			r.holds(build.Nightshift, "night "+want)
+		})
+	}
+}
+
+// A Nightshift that no release knows is replaced by a newer one alone, and by any when it cannot tell its version.
+func TestANightshiftThatNoReleaseKnowsGrowsNoOlder(t *testing.T) {
+	t.Parallel()
+	for says, want := range map[string]string{
+		"1.9.0": "night 2.0.0", "2.0.0": "night unknown", "2.1.0-dev": "night unknown", "": "night 2.0.0", "devel": "night 2.0.0",
+	} {
+		for _, along := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s %v", says, along), func(t *testing.T) {
+				t.Parallel()
+				r := newRig(t)
+				r.VersionOf = func(context.Context, string) string { return says }
+				r.put("1.0.0", build.Nightshift, "night unknown")
+				r.night("2.0.0", "night 2.0.0")
+				if along {
+					r.release("1.1.0", "good")
+				}
+				r.run()
+				r.holds(build.Nightshift, want)
+			})
+		}
+	}
+}

@@ -149,15 +149,20 @@ func (u *Updater) keepRoot(v *view, st *state) error {
 	return nil
 }
 
-// rememberFirst keeps the first root of a repository that was verified by a later one, such as the one that
-// is built in: the install line tells by it whether another origin has the same repository.
+// rememberFirst keeps the first root of a repository, when a later one was trusted from the start, such as the
+// one that is built in: the install line tells by it whether another origin has the same repository. A mirror's
+// word is not enough: each root up to the one that is trusted must vouch for the next.
 func (u *Updater) rememberFirst(ctx context.Context, o Origin) {
 	path := filepath.Join(u.folder.trust(), firstRoot)
 	if _, err := os.Lstat(path); err == nil {
 		return
 	}
-	b, err := u.folder.fetchRoot(ctx, o, 1)
-	if err == nil && b != nil {
+	held, root, err := u.folder.root(u.Root)
+	var b []byte
+	if err == nil {
+		b, err = u.folder.firstOf(ctx, o, held, root.Signed.Version)
+	}
+	if err == nil {
 		err = atomicfile.Write(path, b, 0o600)
 	}
 	if err != nil {

@@ -149,16 +149,60 @@ func TestAControlPlaneThatIsAway(t *testing.T) {
 	}
 }
 
+// A control plane that never offered signed releases is no fault, and each look is news; one that did and does
+// not any more is a fault, and so is one that offers half of them.
 func TestNoReleasesAndNoOrigin(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
-	fleetOf(t, r, http.NotFoundHandler())
-	n := r.run()
-	r.want(n, Stopped, "1.0.0")
-	r.why(n, "offers no signed releases")
-	r.Origins = nil
-	n = r.run()
-	r.why(n, "not enrolled")
+	never := func(t *testing.T, spoil func(files map[string][]byte)) *rig {
+		r := newRig(t)
+		r.release("1.1.0", "good")
+		files := r.repo.Files()
+		spoil(files)
+		fleetOf(t, r, tufrepo.Copy(files))
+		return r
+	}
+	for name, c := range map[string]struct {
+		spoil func(files map[string][]byte)
+		state string
+	}{
+		"nothing at all":      {func(files map[string][]byte) { clear(files) }, Unoffered},
+		"a root alone":        {func(files map[string][]byte) { delete(files, "metadata/timestamp.json") }, Unoffered},
+		"half of an upload":   {func(files map[string][]byte) { delete(files, "metadata/2.targets.json") }, Stopped},
+		"a page of a network": {func(files map[string][]byte) { files["metadata/timestamp.json"] = []byte("<html>") }, Stopped},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := never(t, c.spoil)
+			r.want(r.run(), c.state, "1.0.0")
+			n := r.run()
+			r.want(n, c.state, "1.0.0")
+			if fresh := n.Report.At.Equal(r.clock.Now()); fresh != (c.state == Unoffered) {
+				t.Errorf("the report is of %v, now is %v", n.Report.At, r.clock.Now())
+			}
+			if c.state == Unoffered {
+				r.why(n, "offers no signed releases")
+			}
+		})
+	}
+	t.Run("not any more", func(t *testing.T) {
+		t.Parallel()
+		r := newRig(t)
+		fleetOf(t, r, r.repo)
+		r.release("1.1.0", "good")
+		r.want(r.run(), Current, "1.1.0")
+		r.Origins = []Origin{{Name: r.Origins[0].Name, Client: origin(t, tufrepo.Serve(t, http.NotFoundHandler())).Client}}
+		n := r.run()
+		r.want(n, Stopped, "1.1.0")
+		r.why(n, "offers no signed releases")
+	})
+	t.Run("no origin", func(t *testing.T) {
+		t.Parallel()
+		r := newRig(t)
+		r.Origins = nil
+		n := r.run()
+		r.want(n, Stopped, "1.0.0")
+		r.why(n, "not enrolled")
+	})
 }
 
 func TestPinTrustsTheFirstRootOnly(t *testing.T) {

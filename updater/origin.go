@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"path"
 	"time"
 
 	"github.com/theupdateframework/go-tuf/v2/metadata"
@@ -140,6 +141,15 @@ func (w *watched) Read(p []byte) (int, error) {
 
 func (w *watched) stop() { w.timer.Stop() }
 
+// errUnoffered is in the error of an origin that has no repository. Where none ever had one that is no fault: a
+// control plane need not sign its releases.
+var errUnoffered = errors.New("no signed releases")
+
+func unoffered(cause error, format string, args ...any) error {
+	return fault.Wrap(errors.Join(errUnoffered, cause), fault.NotFound, format, args...).
+		WithHint("its operator publishes them: interlock release publish")
+}
+
 // explain puts what go-tuf refused into words for people. Nothing here stops a program that runs.
 func explain(o Origin, err error) error {
 	var http *metadata.ErrDownloadHTTP
@@ -161,6 +171,8 @@ func explain(o Origin, err error) error {
 	case errors.Is(err, &metadata.ErrLengthOrHashMismatch{}), errors.Is(err, &metadata.ErrDownloadLengthMismatch{}):
 		return fault.Wrap(err, fault.HashMismatch, "what %s sent is not what was signed: %v", o.Name, err).
 			WithHint("nothing of it is used; its operator publishes the release again")
+	case errors.As(err, &http) && http.StatusCode == 404 && path.Base(http.URL) == "timestamp.json":
+		return unoffered(err, "%s offers no signed releases (%s is not there)", o.Name, http.URL)
 	case errors.As(err, &http) && http.StatusCode == 404:
 		return fault.Wrap(err, fault.NotFound, "%s offers no signed releases (%s is not there)", o.Name, http.URL).
 			WithHint("its operator publishes them: interlock release publish")

@@ -300,6 +300,10 @@ func (u *Updater) stopped(ctx context.Context, st *state, cause error) error {
 	if code == fault.CaptivePortal { // no control plane answered either
 		code = fault.Unavailable
 	}
+	if errors.Is(cause, errUnoffered) && st.Reached.IsZero() {
+		u.log.InfoContext(ctx, "nobody offers signed releases", "error", cause)
+		return u.say(Unoffered, u.folder.target(linkCurrent), message(cause))
+	}
 	u.log.WarnContext(ctx, "no update", "error", cause)
 	if code == fault.Unavailable && u.clock.Now().Sub(st.Reached) < 24*time.Hour {
 		return nil

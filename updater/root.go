@@ -160,6 +160,39 @@ func (folder) fetchRoot(ctx context.Context, o Origin, version int64) ([]byte, e
 	return b, nil
 }
 
+// firstOf is the first root of the chain that leads to a trusted one.
+func (f folder) firstOf(ctx context.Context, o Origin, trusted []byte, version int64) ([]byte, error) {
+	first, err := f.fetchRoot(ctx, o, 1)
+	if err != nil {
+		return nil, err
+	}
+	broken := fault.New(fault.Conflict, "the first root of %s does not lead to the one that is trusted here", o.Name).
+		WithHint("its fingerprint is not kept; ask its operator whether the repository began anew")
+	if first == nil || version > maxRotations {
+		return nil, broken
+	}
+	set, err := guarded(func() (*trustedmetadata.TrustedMetadata, error) { return trustedmetadata.New(first) })
+	if err != nil {
+		return nil, explain(o, err)
+	}
+	last := first
+	for n := int64(2); n <= version; n++ {
+		if last, err = f.fetchRoot(ctx, o, n); err != nil {
+			return nil, err
+		}
+		if last == nil {
+			return nil, broken
+		}
+		if _, err := guarded(func() (any, error) { return set.UpdateRoot(last) }); err != nil {
+			return nil, fault.Wrap(err, fault.Conflict, "%s", broken.Message).WithHint("%s", broken.Hint)
+		}
+	}
+	if !bytes.Equal(last, trusted) {
+		return nil, broken
+	}
+	return first, nil
+}
+
 // Folder is the app folder for an origin: <home>/app, or one of its own, <home>/app-<8 hex>, when the
 // origin has another root of trust than that folder. An origin without a repository goes with <home>/app:
 // nothing will be updated from it.
