@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"interlock.sh/agent/enrollment"
+	"interlock.sh/fleet/build"
 	"interlock.sh/internal/atomicfile"
 	"interlock.sh/updater"
 )
@@ -44,10 +45,12 @@ func findPlace(ctx context.Context, e enrollment.Enrollment) (place, error) {
 	if err != nil {
 		return place{}, fmt.Errorf("find the home folder: %w", err)
 	}
-	p := place{app: "app"}
+	p := place{app: build.AppFolder}
 	if rel, err := filepath.Rel(real, program); err == nil && filepath.IsLocal(rel) {
-		if name, _, deep := strings.Cut(rel, string(filepath.Separator)); deep && strings.HasPrefix(name, "app") {
-			p.app = name
+		if name, _, deep := strings.Cut(rel, string(filepath.Separator)); deep {
+			if _, ok := build.ReadApp(name); ok {
+				p.app = name
+			}
 		}
 	}
 	if app := belongsTo(ctx, e); app != "" {
@@ -67,11 +70,14 @@ func belongsTo(ctx context.Context, e enrollment.Enrollment) string {
 	if app, err := updater.Folder(ctx, string(e.Home), o); err == nil {
 		return app
 	}
-	own, err := filepath.Glob(filepath.Join(string(e.Home), "app-*"))
+	apps, err := e.Home.Apps()
 	if err != nil {
 		return ""
 	}
-	for _, app := range own {
+	for _, app := range apps {
+		if mark, _ := build.ReadApp(filepath.Base(app)); mark == "" {
+			continue // the common one, which one that is not known goes with anyway
+		}
 		if is, err := updater.Belongs(ctx, string(e.Home), app, o); err == nil && is {
 			return app
 		}

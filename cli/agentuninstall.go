@@ -129,15 +129,8 @@ func (r *removal) wholeMachine() (err error) {
 		return q, nil
 	}
 	// By their folders, so that one with a damaged file is ended too.
-	dirs, err := filepath.Glob(filepath.Join(string(r.home), "groups", "*", "roles", "*"))
-	if err != nil {
-		return fmt.Errorf("list enrollments: %w", err)
-	}
-	for _, dir := range dirs {
-		group := filepath.Base(filepath.Dir(filepath.Dir(dir)))
-		r.agents = append(r.agents, enrollment.Enrollment{Home: r.home, Group: group, Role: fleet.Role(filepath.Base(dir))})
-	}
-	return nil
+	r.agents, err = r.home.Folders()
+	return err
 }
 
 func (r *removal) one(en *enrolled) error {
@@ -157,16 +150,19 @@ func (r *removal) one(en *enrolled) error {
 // run lists, asks, stops and removes, and lists what is left.
 func (r *removal) run(ctx context.Context, dry, yes bool) error {
 	a := r.app
-	plan, host, q, err := r.plan(ctx)
+	plan, host, q, err := r.plan(ctx, dry)
 	if err != nil {
 		return err
 	}
 	if len(r.list.Goes) == 0 && !plan.NeedsRoot() {
-		if _, there := ownerOf(r.home); !there && os.Geteuid() == 0 {
+		switch _, there := ownerOf(r.home); {
+		case !there && os.Geteuid() == 0:
 			a.say("nothing of Interlock's agent is in %s; whose services to remove, only its owner could tell: do this as the agent's user, without sudo", r.home)
-			return nil
+		case !there && dry:
+			a.say("%s is gone; whether services are left, only an uninstall that makes it anew can tell: do this without --dry-run, it asks first", r.home)
+		default:
+			a.say("nothing of Interlock's agent is on this machine")
 		}
-		a.say("nothing of Interlock's agent is on this machine")
 		return nil
 	}
 	if plan.NeedsRoot() {
@@ -199,13 +195,13 @@ func (r *removal) run(ctx context.Context, dry, yes bool) error {
 }
 
 // plan is what has to be done to services; nothing on a machine that cannot have any.
-func (r *removal) plan(ctx context.Context) (service.Plan, *service.Host, service.Request, error) {
+func (r *removal) plan(ctx context.Context, dry bool) (service.Plan, *service.Host, service.Request, error) {
 	var q service.Request
 	host, err := service.ThisHost()
 	if err != nil {
 		return service.Plan{}, nil, q, nil //nolint:nilerr // no service manager, no service
 	}
-	if ask, err := mayHaveServices(r.home, os.Geteuid()); err != nil || !ask {
+	if ask, err := mayHaveServices(r.home, os.Geteuid(), dry); err != nil || !ask {
 		return service.Plan{}, nil, q, err
 	}
 	if q, err = r.services(host); err != nil {
@@ -217,13 +213,13 @@ func (r *removal) plan(ctx context.Context) (service.Plan, *service.Host, servic
 
 // mayHaveServices is false where an uninstall need not look for services. Whose they are is told by the owner of
 // the home folder. Where somebody removed it already, the user that uninstalls makes it anew; root does not, since
-// that would make the services root's.
-func mayHaveServices(home enrollment.Home, euid int) (bool, error) {
+// that would make the services root's, and a dry run makes nothing.
+func mayHaveServices(home enrollment.Home, euid int, dry bool) (bool, error) {
 	uid, there := ownerOf(home)
 	switch {
 	case there:
 		return uid != 0, nil // an agent that root runs has none
-	case euid == 0:
+	case euid == 0, dry:
 		return false, nil
 	}
 	if err := os.MkdirAll(string(home), 0o700); err != nil {

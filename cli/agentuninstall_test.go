@@ -87,18 +87,21 @@ func TestWhoseServicesAnUninstallLooksFor(t *testing.T) {
 		looks bool
 		makes bool
 		root  bool // only root can set this up
+		dry   bool
 	}{
 		"a user's own":              {home: own(1234), euid: 1234, looks: true, root: true},
 		"a user's, asked by root":   {home: own(1234), euid: 0, looks: true, root: true},
 		"root's own":                {home: own(0), euid: 0, root: true},
 		"gone, asked by its user":   {home: gone(), euid: 1234, looks: true, makes: true},
 		"gone, asked by root alone": {home: gone(), euid: 0},
+		"a user's own, dry":         {home: own(1234), euid: 1234, looks: true, root: true, dry: true},
+		"gone, dry":                 {home: gone(), euid: 1234, dry: true},
 	} {
 		if c.root && os.Geteuid() != 0 {
 			continue
 		}
 		_, before := os.Stat(string(c.home))
-		looks, err := mayHaveServices(c.home, c.euid)
+		looks, err := mayHaveServices(c.home, c.euid, c.dry)
 		_, after := os.Stat(string(c.home))
 		if err != nil || looks != c.looks || (before != nil && after == nil) != c.makes {
 			t.Errorf("%s: looks %v, made %v, %v", name, looks, before != nil && after == nil, err)

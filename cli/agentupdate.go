@@ -231,12 +231,13 @@ func appFolder(home enrollment.Home) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("find this program: %w", err)
 	}
-	if app := filepath.Dir(filepath.Dir(program)); strings.HasPrefix(filepath.Base(app), "app") {
+	app := filepath.Dir(filepath.Dir(program))
+	if _, ok := programs.ReadApp(filepath.Base(app)); ok {
 		if real, err := filepath.EvalSymlinks(string(home)); err == nil && filepath.Dir(app) == real {
 			return filepath.Join(string(home), filepath.Base(app)), nil
 		}
 	}
-	app := filepath.Join(string(home), "app")
+	app = filepath.Join(string(home), programs.AppFolder)
 	if _, err := os.Lstat(filepath.Join(app, "current")); errors.Is(err, os.ErrNotExist) {
 		return "", fault.New(fault.NotFound, "%s holds no programs: this one (%s) was installed in another way", app, program).
 			WithHint("interlock update brings in a newer one; where a package installed it, update the package")

@@ -16,11 +16,14 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
+	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 
 	"interlock.sh/fault"
 	"interlock.sh/fleet"
+	"interlock.sh/fleet/build"
 	"interlock.sh/internal/ownersocket"
 )
 
@@ -40,6 +43,25 @@ func DefaultHome() (Home, error) {
 		return "", fault.Wrap(err, fault.Invalid, "the home folder of this user is not known").WithHint("set HOME, or %s", EnvHome)
 	}
 	return Home(filepath.Join(h, ".nightshift")), nil
+}
+
+// Apps are the app folders that are there, the common one first: programs and what they trust, one a root of
+// trust.
+func (h Home) Apps() ([]string, error) {
+	entries, err := os.ReadDir(string(h)) // sorted
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("list the app folders: %w", err)
+	}
+	var out []string
+	for _, e := range entries {
+		if _, ok := build.ReadApp(e.Name()); ok {
+			out = append(out, filepath.Join(string(h), e.Name()))
+		}
+	}
+	return out, nil
 }
 
 // Group is the folder of a group.

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -208,5 +209,39 @@ func TestDefaultHome(t *testing.T) {
 	t.Setenv("HOME", "")
 	if _, err := DefaultHome(); !errors.Is(err, fault.Invalid) {
 		t.Errorf("without HOME: %v", err)
+	}
+}
+
+// A home is a folder that its owner named: what its name has in it is no pattern.
+func TestWhatIsInAHomeOfAnyName(t *testing.T) {
+	for _, name := range []string{"ns", "odd [name]", "[", "*", `a\b`, "{a,b}", "?", " "} {
+		home := Home(filepath.Join(t.TempDir(), name))
+		if apps, err := home.Apps(); err != nil || len(apps) != 0 {
+			t.Errorf("%q, not there: %v, %v", name, apps, err)
+		}
+		if all, err := home.Folders(); err != nil || len(all) != 0 {
+			t.Errorf("%q, not there: %v, %v", name, all, err)
+		}
+		for _, dir := range []string{"app-0123abcd", "app", "apple", "app-old", "cache", "groups/g-aaaaaa/roles/client", "groups/g-aaaaaa/roles/trainer", "groups/h-bbbbbb", "groups/[-cccccc/roles/client"} {
+			if err := os.MkdirAll(filepath.Join(string(home), dir), 0o700); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := os.WriteFile(filepath.Join(string(home), "groups", "note"), nil, 0o600); err != nil { // somebody else's
+			t.Fatal(err)
+		}
+		apps, err := home.Apps()
+		if err != nil || !slices.Equal(apps, []string{filepath.Join(string(home), "app"), filepath.Join(string(home), "app-0123abcd")}) {
+			t.Errorf("%q has the app folders %q, %v", name, apps, err)
+		}
+		all, err := home.Folders()
+		var got []string
+		for _, e := range all {
+			got = append(got, strings.TrimPrefix(e.Dir(), string(home)))
+		}
+		want := []string{"/groups/[-cccccc/roles/client", "/groups/g-aaaaaa/roles/client", "/groups/g-aaaaaa/roles/trainer"}
+		if err != nil || !slices.Equal(got, want) {
+			t.Errorf("%q has the roles %q, %v", name, got, err)
+		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 
 	"interlock.sh/fault"
 	"interlock.sh/fleet"
@@ -40,6 +41,26 @@ func (h Home) Survey() (whole []Enrollment, damaged []Damaged, err error) {
 		}
 	}
 	return whole, damaged, nil
+}
+
+// Folders are the roles that have a folder on this machine, whatever is in it: enough to reach an agent by its
+// process. Nothing but the names and Home is filled in.
+func (h Home) Folders() ([]Enrollment, error) {
+	groups, err := os.ReadDir(filepath.Join(string(h), "groups"))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("list groups: %w", err)
+	}
+	var out []Enrollment
+	for _, g := range groups {
+		roles, err := os.ReadDir(filepath.Join(h.Group(g.Name()), "roles"))
+		if err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, syscall.ENOTDIR) {
+			return nil, fmt.Errorf("list the roles of %s: %w", g.Name(), err)
+		}
+		for _, r := range roles {
+			out = append(out, Enrollment{Home: h, Group: g.Name(), Role: fleet.Role(r.Name())})
+		}
+	}
+	return out, nil
 }
 
 // List is the whole enrollments of a survey. The error says which ones cannot be read; the others are listed

@@ -8,6 +8,7 @@ import (
 	"unicode/utf8"
 
 	"interlock.sh/fault"
+	"interlock.sh/fleet/build"
 )
 
 // Prefix begins the name of every service of Interlock.
@@ -32,10 +33,7 @@ type Spec struct {
 	App   string `json:"app,omitempty"`   // the app folder's name: app, or app-<8 hex> for another root of trust
 }
 
-var (
-	slug      = regexp.MustCompile(`^[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?$`)
-	appFolder = regexp.MustCompile(`^app(-[0-9a-f]{8})?$`)
-)
+var slug = regexp.MustCompile(`^[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?$`)
 
 // Name is the service's name, the same on every system.
 func (s Spec) Name() string {
@@ -43,8 +41,8 @@ func (s Spec) Name() string {
 	case ModelWorker:
 		return Prefix + string(ModelWorker) + "." + s.Group + "." + s.Role
 	case Updater:
-		if id := strings.TrimPrefix(s.App, "app-"); id != s.App {
-			return Prefix + string(Updater) + "." + id
+		if mark, _ := build.ReadApp(s.App); mark != "" {
+			return Prefix + string(Updater) + "." + mark
 		}
 	}
 	return Prefix + string(s.Kind)
@@ -55,7 +53,7 @@ func (s Spec) Check() error {
 	refuse := func(field, value, rule string) error {
 		return fault.New(fault.Invalid, "%s %q of a service %s", field, value, rule).WithField(field)
 	}
-	if !appFolder.MatchString(s.App) {
+	if _, ok := build.ReadApp(s.App); !ok {
 		return refuse("app", s.App, "is neither app nor app- and eight hexadecimal digits")
 	}
 	switch s.Kind {

@@ -6,11 +6,12 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/dustin/go-humanize"
+
+	"interlock.sh/fleet/build"
 )
 
 // Item is one file or folder, with what it is in words.
@@ -35,8 +36,6 @@ type Machine struct {
 	Desktop []string // the menu-bar app's files on the desktop: what starts it at login, the app itself
 }
 
-var appFolder = regexp.MustCompile(`^app(-[0-9a-f]{8})?$`)
-
 // All lists the whole machine. A home folder that is not there, or only half, is no error.
 func (m Machine) All() (List, error) {
 	l := List{home: m.Home}
@@ -46,12 +45,13 @@ func (m Machine) All() (List, error) {
 	}
 	for _, e := range entries {
 		path, name := filepath.Join(m.Home, e.Name()), e.Name()
+		_, isApp := build.ReadApp(name)
 		switch {
 		case name == "groups":
 			if err := l.groups(path); err != nil {
 				return l, err
 			}
-		case appFolder.MatchString(name):
+		case isApp:
 			l.Goes = append(l.Goes, Item{path, "programs and what they trust"})
 		case name == "run":
 			l.Goes = append(l.Goes, Item{path, "sockets"})

@@ -12,11 +12,12 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 
+	"interlock.sh/agent/enrollment"
 	"interlock.sh/fault"
+	"interlock.sh/fleet/build"
 	"interlock.sh/tray"
 )
 
@@ -79,16 +80,20 @@ func (d Desktop) Open(ctx context.Context, address string) error {
 	return nil
 }
 
-// Installs are the app folders of this machine, the main one first.
-func (d Desktop) Installs() []string {
-	found, _ := filepath.Glob(filepath.Join(globQuote(d.Home), "app*", "current", "interlock")) // the pattern is well formed
-	slices.Sort(found)
-	return found
-}
+// Installs are the installed programs of this machine, that of the common app folder first.
+func (d Desktop) Installs() []string { return d.current(build.Interlock) }
 
-// globQuote makes a folder's name mean itself in a pattern.
-func globQuote(s string) string {
-	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(s)
+// current are the links to a program in the app folders of this machine. A home that cannot be read has none.
+func (d Desktop) current(program string) []string {
+	apps, _ := enrollment.Home(d.Home).Apps()
+	var out []string
+	for _, app := range apps {
+		path := filepath.Join(app, "current", program)
+		if _, err := os.Lstat(path); err == nil {
+			out = append(out, path)
+		}
+	}
+	return out
 }
 
 const checkIn = 2 * time.Minute
@@ -162,8 +167,7 @@ func (d Desktop) Program(executable string) string {
 	if err != nil {
 		return executable
 	}
-	links, _ := filepath.Glob(filepath.Join(globQuote(d.Home), "app*", "current", filepath.Base(executable))) // the pattern is well formed
-	for _, l := range links {
+	for _, l := range d.current(filepath.Base(executable)) {
 		if other, err := os.Stat(l); err == nil && os.SameFile(st, other) {
 			return l
 		}
