@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -30,7 +31,7 @@ func saysVersion(ctx context.Context, program string) string {
 }
 
 // looksForUpdates has a new program do what the timer will have it do, but for bringing anything in, and tell
-// which version it found. One that ends well without a word has not done it.
+// where it stands. One that ends well without a word has not done it.
 func looksForUpdates(home enrollment.Home, app string) func(context.Context, string) error {
 	return func(ctx context.Context, program string) error {
 		env := append(os.Environ(), enrollment.EnvHome+"="+string(home)) // with the proxy that the updater goes through
@@ -39,7 +40,7 @@ func looksForUpdates(home enrollment.Home, app string) func(context.Context, str
 			return err
 		}
 		var found updater.News
-		if err := json.Unmarshal([]byte(out), &found); err != nil || found.Current == "" {
+		if err := json.Unmarshal([]byte(out), &found); err != nil || found.Current != filepath.Base(filepath.Dir(program)) {
 			return fmt.Errorf("its self-test said %.120q", clean(strings.TrimSpace(out)))
 		}
 		return nil
