@@ -257,7 +257,7 @@ func (d *desk) left(before []string) {
 	const cache = "/home/fleet/.nightshift/cache/"
 	now := d.everything()
 	kept := slices.DeleteFunc(difference(now, before), func(path string) bool { return strings.HasPrefix(path, cache) && path != cache })
-	if want := []string{"/home/fleet/.config/", "/home/fleet/.config/autostart/", "/home/fleet/.nightshift/", cache}; !slices.Equal(kept, want) {
+	if want := []string{"/home/fleet/.cache/", "/home/fleet/.config/", "/home/fleet/.config/autostart/", "/home/fleet/.nightshift/", cache}; !slices.Equal(kept, want) {
 		d.t.Errorf("uninstalling left\n%s\nwant\n%s", strings.Join(kept, "\n"), strings.Join(want, "\n"))
 	}
 	if taken := difference(before, now); len(taken) > 0 {
