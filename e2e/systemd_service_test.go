@@ -148,7 +148,8 @@ func TestSystemdSeveralEnrollments(t *testing.T) {
 	c.fleet("[ -f ~/.nightshift/groups/" + groups[0] + "/roles/client/worker.env ]") // the enrollment stays
 	// A group folder that somebody removed by hand does not keep its service.
 	c.fleet("rm -rf ~/.nightshift/groups/" + groups[1])
-	c.fleet(interlock + "agent uninstall --all --yes")
+	// Root removes them as well as their user, as by sudo where that keeps HOME.
+	c.root("HOME=/home/fleet /home/fleet/.nightshift/app/current/interlock agent uninstall --all --yes")
 	if got := c.root("ls -d " + unitFolder + "/sh.interlock.* 2>/dev/null || true"); got != "" {
 		t.Errorf("left installed: %s", got)
 	}
