@@ -30,7 +30,7 @@ func (a *app) agentCmd() *cobra.Command {
 		a.agentEnrollCmd(), a.agentRunCmd(), a.agentStartCmd(), a.agentStopCmd(), a.agentStatusCmd(),
 		a.agentModeCmd("pause", "Stop the model servers and take no work, until resume", fleet.Paused),
 		a.agentModeCmd("drain", "Finish the work in hand and take no more; models stay loaded", fleet.Draining),
-		a.agentModeCmd("resume", "Work again", fleet.Active), a.agentHoursCmd(),
+		a.agentModeCmd("resume", "Work again, within the hours from before", fleet.Active), a.agentHoursCmd(),
 		a.agentLogsCmd(), a.agentDoctorCmd(), a.agentServiceCmd(), a.agentUpdateCmd(), a.agentUninstallCmd())
 }
 
