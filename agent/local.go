@@ -79,7 +79,7 @@ func (a *Agent) serveLocal(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	srv := &http.Server{Handler: localapi.Handler(a), ReadHeaderTimeout: 5 * time.Second}
+	srv := &http.Server{Handler: localapi.Handler(a), ReadHeaderTimeout: 5 * time.Second, IdleTimeout: 2 * time.Minute}
 	closed := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() {
 		defer close(closed)

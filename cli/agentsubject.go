@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -28,6 +29,27 @@ type agents struct {
 	all      []enrollment.Enrollment
 	damaged  []enrollment.Damaged
 	confined bool // this process is the timer's: what it starts ends with it
+
+	mu    sync.Mutex
+	doors map[string]*localapi.Client // by socket
+}
+
+// door is the client of an agent, the same at each look: an update looks for hours, and each client keeps a
+// connection.
+func (a *agents) door(e enrollment.Enrollment) (*localapi.Client, error) {
+	socket, err := e.Home.Socket(e.Group, e.Role)
+	if err != nil {
+		return nil, err
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.doors == nil {
+		a.doors = map[string]*localapi.Client{}
+	}
+	if a.doors[socket] == nil {
+		a.doors[socket] = localapi.Dial(socket)
+	}
+	return a.doors[socket], nil
 }
 
 // Subjects are the agents, whether or not they run. One that runs out of this folder with a damaged enrollment
@@ -41,11 +63,11 @@ func (a *agents) Subjects(ctx context.Context) ([]updater.Subject, error) {
 	}
 	out := make([]updater.Subject, len(a.all))
 	for i, e := range a.all {
-		socket, err := e.Home.Socket(e.Group, e.Role)
+		door, err := a.door(e)
 		if err != nil {
 			return nil, err
 		}
-		out[i] = agentSubject{a, e, localapi.Dial(socket)}
+		out[i] = agentSubject{a, e, door}
 	}
 	return out, nil
 }
@@ -70,13 +92,13 @@ func inTimersUnit(cgroups string) bool {
 
 // runsHere is true for an agent that answers and would go on as this folder's current program.
 func (a *agents) runsHere(ctx context.Context, e enrollment.Enrollment) bool {
-	socket, err := e.Home.Socket(e.Group, e.Role)
+	door, err := a.door(e)
 	if err != nil {
 		return false
 	}
 	ctx, cancel := context.WithTimeout(ctx, lookWithin)
 	defer cancel()
-	st, err := localapi.Dial(socket).Status(ctx)
+	st, err := door.Status(ctx)
 	return err == nil && filepath.Dir(filepath.Dir(st.Program)) == filepath.Clean(a.app)
 }
 

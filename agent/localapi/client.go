@@ -36,7 +36,7 @@ func Dial(socket string) *Client { return DialRunning(socket, func() bool { retu
 // for a moment, and no wish of its owner must be lost to that.
 func DialRunning(socket string, runs func() bool) *Client {
 	return &Client{runs: runs, http: &http.Client{
-		Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		Transport: &http.Transport{IdleConnTimeout: 30 * time.Second, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 			return ownersocket.Dial(ctx, socket)
 		}},
 	}}
