@@ -26,15 +26,15 @@ type written struct {
 	Env  map[string]string `plist:"EnvironmentVariables"`
 }
 
-func read(text string) (w written) {
+func readList(text string) (w written) {
 	if _, err := plist.Unmarshal([]byte(text), &w); err != nil {
 		return written{}
 	}
 	return w
 }
 
-func (launchd) userOf(text string) string { return read(text).User }
-func (launchd) homeOf(text string) string { return read(text).Env[homeVariable] }
+func (launchd) userOf(text string) string { return readList(text).User }
+func (launchd) homeOf(text string) string { return readList(text).Env[homeVariable] }
 func (launchd) confines() bool            { return false }
 
 func (launchd) unitOf(file string) string {
