@@ -196,7 +196,7 @@ func (a *app) serviceUninstallCmd() *cobra.Command {
 	return cmd
 }
 
-// removalOf asks for the end of an enrollment's service; with the last one the updater goes too.
+// removalOf asks for the end of an enrollment's service; with the last one of an app folder its updater goes too.
 func removalOf(host *service.Host, e enrollment.Enrollment) (service.Request, error) {
 	q := service.NewRequest(service.Remove, string(e.Home), workerSpec(e, "app"))
 	names, err := host.Installed(string(e.Home))
@@ -205,7 +205,9 @@ func removalOf(host *service.Host, e enrollment.Enrollment) (service.Request, er
 	}
 	for _, name := range names {
 		if strings.HasPrefix(name, service.Prefix+string(service.ModelWorker)+".") && name != q.Services[0].Name() {
-			return q, nil
+			idle, err := host.Leftover(string(e.Home), q.Services[0])
+			q.Services = append(q.Services, idle...)
+			return q, err
 		}
 	}
 	q.All = true
