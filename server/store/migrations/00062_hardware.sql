@@ -1,6 +1,9 @@
 -- +goose Up
 -- A run may go to a worker of the project's own hardware, which serves a model by its alias without a
 -- deployment: deployment names a row of deployments no more when it begins with "model:".
+-- usage_events refers to runs, so the table can be dropped only while foreign keys are off, as they are for every
+-- migration of SQLite (and checked as a whole afterwards). For PostgreSQL this is to be written as
+-- ALTER TABLE runs DROP CONSTRAINT runs_deployment_fkey, which SQLite cannot.
 CREATE TABLE runs_on_any (
     id             TEXT PRIMARY KEY,
     task           TEXT NOT NULL UNIQUE,
