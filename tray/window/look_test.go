@@ -47,11 +47,11 @@ func contrast(a, b color.Color) float64 {
 func luminance(c color.Color) float64 {
 	r, g, b, _ := c.RGBA()
 	part := func(v uint32) float64 {
-		if f := float64(v) / 0xffff; f > 0.04045 {
+		f := float64(v) / 0xffff
+		if f > 0.04045 {
 			return math.Pow((f+0.055)/1.055, 2.4)
-		} else {
-			return f / 12.92
 		}
+		return f / 12.92
 	}
 	return 0.2126*part(r) + 0.7152*part(g) + 0.0722*part(b)
 }
