@@ -116,6 +116,7 @@ func TestAgentUpdate(t *testing.T) {
 		l.wants(ExitUsage, nil, append([]string{"agent", "update"}, args...)...)
 	}
 	l.wants(1, []string{`channel is "beta"`}, "agent", "update", "--now", "--channel", "beta")
+	l.wants(0, []string{"timer looks", "--no-service, they come by --now alone"}, "agent", "update", "--help")
 }
 
 // What the timer starts works from the folder and the enrollments alone.

@@ -264,3 +264,38 @@ func TestAVersionWhoseUpdaterIsBrokenDoesNotRunIt(t *testing.T) {
 		r.updaterIs("1.1.0")
 	})
 }
+
+// SIGKILL at every step of an update that nothing can judge: it ends as without one, and the last proven version
+// comes back when a service shows that it is bad.
+func TestSIGKILLWithoutProof(t *testing.T) {
+	t.Parallel()
+	rest := func(t *testing.T) *rig {
+		r := newRig(t)
+		r.change("den.client", func(s *running) { s.Down = true })
+		r.release("1.1.0", "dead")
+		return r
+	}
+	var steps []string
+	u := rest(t).updater()
+	u.reached = func(s string) { steps = append(steps, s) }
+	_, err := u.Run(t.Context())
+	must(t, err)
+	for i, step := range steps {
+		t.Run(step, func(t *testing.T) {
+			t.Parallel()
+			r := rest(t)
+			if out, err := r.child(r.server.URL, i+1).CombinedOutput(); err == nil {
+				t.Fatalf("the child was not killed: %s", out)
+			}
+			r.sound()
+			r.want(r.run(), Current, "1.1.0")
+			r.updaterIs("1.0.0")
+			r.started("den.client")
+			if out, err := r.child(r.server.URL, 1).CombinedOutput(); err == nil {
+				t.Fatalf("the child was not killed: %s", out)
+			}
+			r.want(r.run(), Reverted, "1.0.0")
+			r.updaterIs("1.0.0")
+		})
+	}
+}
