@@ -18,7 +18,8 @@ cmake cmake
 ninja ninja-build
 g++ g++
 tmux tmux
-jq jq'
+jq jq
+pgrep procps'
 test='shellcheck shellcheck
 nginx nginx-light
 busybox busybox
