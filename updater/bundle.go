@@ -60,12 +60,15 @@ func (u *Updater) refreshBundle(ctx context.Context, st *state, o *offer) error 
 
 // newBundle puts a version in the place of the bundle.
 func (u *Updater) newBundle(ctx context.Context, o *offer, b Bundle, t build.Target) error {
-	left, err := filepath.Glob(filepath.Join(filepath.Dir(b.Path), bundleStaging+"*"))
+	left, err := os.ReadDir(filepath.Dir(b.Path))
 	if err != nil {
 		return fmt.Errorf("look for what an interrupted update left: %w", err)
 	}
-	for _, dir := range left {
-		if err := os.RemoveAll(dir); err != nil {
+	for _, e := range left {
+		if !strings.HasPrefix(e.Name(), bundleStaging) {
+			continue
+		}
+		if err := os.RemoveAll(filepath.Join(filepath.Dir(b.Path), e.Name())); err != nil {
 			return fmt.Errorf("clear what an interrupted update left: %w", err)
 		}
 	}

@@ -312,10 +312,19 @@ func TestFolderOfAnOrigin(t *testing.T) {
 	}
 }
 
-// Each origin's services belong to one app folder, also when the origin is away.
+// Each origin's services belong to one app folder, also when the origin is away, whatever the home is called.
 func TestBelongs(t *testing.T) {
 	t.Parallel()
-	home := t.TempDir()
+	for _, name := range []string{"ns", "odd [name]", "[", "*", `a\b`} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			belongs(t, filepath.Join(t.TempDir(), name))
+		})
+	}
+}
+
+func belongs(t *testing.T, home string) {
+	t.Helper()
 	common := filepath.Join(home, "app")
 	a, b := tufrepo.New(t, born), tufrepo.New(t, born)
 	ours, server := origin(t, a.Serve()), b.Serve()
@@ -328,6 +337,7 @@ func TestBelongs(t *testing.T) {
 	}
 	_, err := Pin(t.Context(), common, ours)
 	must(t, err)
+	must(t, os.MkdirAll(filepath.Join(home, "app-old"), 0o755)) // its owner's, and none of ours
 	if !is(common, ours) || !is(common, other) {
 		t.Error("with one app folder all origins belong to it")
 	}

@@ -12,12 +12,13 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strings"
+	"slices"
 
 	"github.com/theupdateframework/go-tuf/v2/metadata"
 	"github.com/theupdateframework/go-tuf/v2/metadata/trustedmetadata"
 
 	"interlock.sh/fault"
+	"interlock.sh/fleet/build"
 	"interlock.sh/internal/atomicfile"
 )
 
@@ -44,18 +45,12 @@ func parseRoot(b []byte) (*metadata.Metadata[metadata.RootType], error) {
 	return set.Root, nil
 }
 
-// own is the first half of the digest of the first root that a folder of its own is named for, in hex: such
-// a folder is for the repository of another root than the common one, and so than the built-in one.
+// own is the mark of a folder of its own, "" of another one: such a folder is for the repository of another root
+// than the common one, and so than the built-in one.
 func (f folder) own() string {
-	name, ok := strings.CutPrefix(filepath.Base(string(f)), "app-")
-	if _, err := hex.DecodeString(name); !ok || err != nil || len(name) != 2*ownBytes {
-		return ""
-	}
-	return name
+	mark, _ := build.ReadApp(filepath.Base(string(f)))
+	return mark
 }
-
-// ownBytes of a digest name a folder of its own.
-const ownBytes = 4
 
 // root is the newest root of trust that the folder keeps, else the built-in one. A kept one is always of the
 // right repository, and the way from it to a newer one is signed; numbers of two repositories do not compare.
@@ -197,7 +192,7 @@ func (f folder) firstOf(ctx context.Context, o Origin, trusted []byte, version i
 // origin has another root of trust than that folder. An origin without a repository goes with <home>/app:
 // nothing will be updated from it.
 func Folder(ctx context.Context, home string, o Origin) (string, error) {
-	common := filepath.Join(home, "app")
+	common := filepath.Join(home, build.AppFolder)
 	f := folder(common)
 	held, root, err := f.root(BuiltIn())
 	if errors.Is(err, errNoRoot) {
@@ -224,13 +219,13 @@ func Folder(ctx context.Context, home string, o Origin) (string, error) {
 	if bytes.Equal(same, held) {
 		return common, nil
 	}
-	return common + "-" + ownName(first), nil
+	return filepath.Join(home, build.OwnApp(ownName(first))), nil
 }
 
-// ownName is what a folder of its own is named after app- for a first root.
+// ownName is the mark of the folder of its own for a first root.
 func ownName(first []byte) string {
 	sum := sha256.Sum256(first)
-	return hex.EncodeToString(sum[:ownBytes])
+	return hex.EncodeToString(sum[:])[:build.MarkLength]
 }
 
 // keepRoot writes a newer root of trust, so that a later pass begins with it.
@@ -251,12 +246,12 @@ const originsFile = "origins.json"
 // all origins belong to it; where there are several, the origin is asked for its root. One that is away
 // belongs where it did before, at first to the common folder.
 func Belongs(ctx context.Context, home, app string, o Origin) (bool, error) {
-	others, err := filepath.Glob(filepath.Join(home, "app-*"))
-	if err != nil {
+	entries, err := os.ReadDir(home)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return false, fmt.Errorf("list the app folders: %w", err)
 	}
-	common := filepath.Join(home, "app")
-	if len(others) == 0 {
+	common := filepath.Join(home, build.AppFolder)
+	if !slices.ContainsFunc(entries, func(e fs.DirEntry) bool { return folder(e.Name()).own() != "" }) {
 		return filepath.Clean(app) == common, nil
 	}
 	f := folder(app)
