@@ -100,13 +100,13 @@ type MirrorNews struct {
 	At   time.Time `json:"at"`
 }
 
-// load reads the state. One that a crash or a bad disk damaged is set aside; what it knew comes back from
-// the links and from the metadata. The note then says so.
+// load reads the state. One that a crash or a bad disk damaged is set aside; what it knew comes back as far as
+// other files tell. The note then says so.
 func (f folder) load() (st state, note string, err error) {
 	st = state{Schema: stateSchema}
 	b, err := os.ReadFile(f.stateFile())
 	if errors.Is(err, fs.ErrNotExist) {
-		return st, "", nil
+		return f.remembered(), "", nil
 	}
 	if err != nil {
 		return st, "", fmt.Errorf("read the updater's state: %w", err)
@@ -120,7 +120,7 @@ func (f folder) load() (st state, note string, err error) {
 	if err := os.Rename(f.stateFile(), aside); err != nil {
 		return st, "", fmt.Errorf("set the damaged state aside: %w", err)
 	}
-	return state{Schema: stateSchema}, "the updater's state was damaged and is set aside as " + aside, nil
+	return f.remembered(), "the updater's state was damaged and is set aside as " + aside, nil
 }
 
 func (f folder) save(st *state) error {

@@ -72,7 +72,7 @@ func (f folder) refresh(ctx context.Context, o Origin, root []byte, now time.Tim
 }
 
 // setAside removes what a crash damaged in a mirror's copy, so that it is asked for again: go-tuf would
-// stumble over it at every pass. The highest versions seen are kept elsewhere.
+// stumble over it at every pass. The highest versions seen are in the state, and in the accepted set.
 func setAside(dir string) error {
 	for _, role := range []string{metadata.TIMESTAMP, metadata.SNAPSHOT, metadata.TARGETS} {
 		path := filepath.Join(dir, role+".json")
@@ -123,9 +123,9 @@ func (v *view) version(role string) int64 {
 	return v.set.Targets[metadata.TARGETS].Signed.Version
 }
 
-// keys names the keys that sign a role, so that a change of them shows.
-func (v *view) keys(role string) string {
-	r := v.set.Root.Signed.Roles[role]
+// keysOf names the keys that sign a role, so that a change of them shows.
+func keysOf(root *metadata.Metadata[metadata.RootType], role string) string {
+	r := root.Signed.Roles[role]
 	if r == nil {
 		return ""
 	}
@@ -138,7 +138,7 @@ func (v *view) keys(role string) string {
 func (v *view) floors() map[string]floor {
 	out := map[string]floor{metadata.ROOT: {Version: v.version(metadata.ROOT)}}
 	for _, r := range roles {
-		out[r.name] = floor{v.version(r.name), v.keys(r.keys)}
+		out[r.name] = floor{v.version(r.name), keysOf(v.set.Root, r.keys)}
 	}
 	return out
 }
