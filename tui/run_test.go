@@ -12,6 +12,7 @@ import (
 	"github.com/charmbracelet/lipgloss"
 
 	"interlock.sh/fleet"
+	"interlock.sh/internal/testkit"
 	"interlock.sh/tui/look"
 	"interlock.sh/tui/tuitest"
 )
@@ -41,7 +42,7 @@ func (s *screen) has(word string) bool {
 
 func (s *screen) await(t *testing.T, word string) {
 	t.Helper()
-	deadline := time.After(20 * time.Second)
+	deadline := time.After(testkit.Patience)
 	for !s.has(word) {
 		select {
 		case <-s.seen:

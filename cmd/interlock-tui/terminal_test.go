@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"interlock.sh/fleet"
+	"interlock.sh/internal/testkit"
 )
 
 // asProgram makes the test binary be the program itself.
@@ -78,7 +79,7 @@ func (m *terminal) sees(words ...string) string {
 
 func (m *terminal) until(what string, holds func() bool, now func() string) {
 	m.t.Helper()
-	deadline := time.After(20 * time.Second)
+	deadline := time.After(testkit.Patience)
 	again := time.NewTicker(20 * time.Millisecond)
 	defer again.Stop()
 	for !holds() {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"interlock.sh/internal/testkit"
 	"interlock.sh/internal/testkit/gguftiny"
 )
 
@@ -111,7 +112,7 @@ func awaitLine(ts *testscript.TestScript, _ bool, args []string) {
 func awaitStream(ts *testscript.TestScript, _ bool, _ []string) {
 	select {
 	case <-apiOf(ts).streams:
-	case <-time.After(20 * time.Second):
+	case <-time.After(testkit.Patience):
 		ts.Fatalf("nothing opened the stream of a run")
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"interlock.sh/internal/testkit"
 	"interlock.sh/tasks"
 )
 
@@ -53,7 +54,7 @@ func next(t *testing.T, lines <-chan string, want string) {
 		if !open || !strings.HasPrefix(got, want) {
 			t.Fatalf("line %q (open %v), want %q", got, open, want)
 		}
-	case <-time.After(20 * time.Second):
+	case <-time.After(testkit.Patience):
 		t.Fatalf("no line within 20 s, want %q", want)
 	}
 }
