@@ -115,7 +115,7 @@ func TestANightshiftThatDoesNotStartTakesNoPlace(t *testing.T) {
 				r := newRig(t)
 				r.Try = func(_ context.Context, program string) error {
 					if b, err := os.ReadFile(program); err != nil || !strings.HasSuffix(string(b), "good") {
-						return errors.New("exit status 1")
+						return exited(1)
 					}
 					return nil
 				}

@@ -134,6 +134,9 @@ func (u *Updater) bring(ctx context.Context, st *state, o *offer, t build.Target
 		if ctx.Err() != nil {
 			return err
 		}
+		if !faulty(err) {
+			return fmt.Errorf("version %s waits, since this machine could not try it: %w", t.Version, err)
+		}
 		st.quarantine(t.Version, err.Error())
 		return errors.Join(u.folder.save(st), u.say(Reverted, t.Version, err.Error()+"; it never took over"))
 	}

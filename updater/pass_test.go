@@ -3,10 +3,14 @@ package updater
 import (
 	"context"
 	"errors"
+	"fmt"
+	"io/fs"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -294,7 +298,7 @@ func TestAProgramThatDoesNotStartNeverTakesOver(t *testing.T) {
 	r.Try = func(_ context.Context, program string) error {
 		b, err := os.ReadFile(program)
 		if strings.HasSuffix(string(b), "exit1") {
-			return errors.New("exit status 1")
+			return exited(1)
 		}
 		return err
 	}
@@ -307,6 +311,52 @@ func TestAProgramThatDoesNotStartNeverTakesOver(t *testing.T) {
 	}
 	r.release("1.1.1", "good")
 	r.want(r.run(), Current, "1.1.1")
+}
+
+// exited is how a program that ended with a code is told of.
+func exited(code int) error {
+	return exec.Command("/bin/sh", "-c", fmt.Sprintf("exit %d", code)).Run()
+}
+
+// What keeps a machine from trying a version says nothing against it.
+func TestAVersionThatCouldNotBeTriedIsTriedAgain(t *testing.T) {
+	t.Parallel()
+	for name, cause := range map[string]error{
+		"no process could be made": &fs.PathError{Op: "fork/exec", Path: "x", Err: syscall.EAGAIN},
+		"no memory":                &fs.PathError{Op: "fork/exec", Path: "x", Err: syscall.ENOMEM},
+		"busy":                     &fs.PathError{Op: "fork/exec", Path: "x", Err: syscall.ETXTBSY},
+		"too slow":                 errors.New("it did not answer in time"),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t)
+			short := true
+			r.Try = func(context.Context, string) error {
+				if short {
+					return cause
+				}
+				return nil
+			}
+			r.release("1.1.0", "good")
+			n := r.run()
+			r.want(n, Stopped, "1.0.0")
+			r.why(n, "1.1.0 waits", cause.Error())
+			if len(n.Quarantined) > 0 {
+				t.Errorf("quarantined: %v", n.Quarantined)
+			}
+			short = false
+			r.want(r.run(), Current, "1.1.0")
+		})
+	}
+	t.Run("no program of this machine", func(t *testing.T) {
+		t.Parallel()
+		r := newRig(t)
+		r.Try = func(context.Context, string) error {
+			return &fs.PathError{Op: "fork/exec", Path: "x", Err: syscall.ENOEXEC}
+		}
+		r.release("1.1.0", "good")
+		r.want(r.run(), Reverted, "1.0.0")
+	})
 }
 
 // The install line was run in the middle of an update: what it put there stays, and nothing is quarantined.

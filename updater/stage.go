@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
+	"syscall"
 
 	"interlock.sh/fault"
 	"interlock.sh/fleet/build"
@@ -108,14 +110,22 @@ func (u *Updater) try(ctx context.Context, program string) error {
 	return nil
 }
 
+// faulty is true for an error of Try that speaks against the program: it ran and failed, or is none for this
+// machine. That it was too slow, or could not be started at all, may be a machine that is short of memory.
+func faulty(err error) bool {
+	var ended *exec.ExitError
+	return errors.As(err, &ended) || errors.Is(err, syscall.ENOEXEC)
+}
+
 // tryInstead starts a program that is to take the place of another. Nightshift wants libraries of a desktop:
 // where the one that is there does not start either, that says nothing against the new one.
 func (u *Updater) tryInstead(ctx context.Context, name, old, fresh string) error {
-	if name == build.Nightshift && u.try(ctx, old) != nil && ctx.Err() == nil {
+	if name == build.Nightshift && faulty(u.try(ctx, old)) && ctx.Err() == nil {
 		return nil
 	}
-	if err := u.try(ctx, fresh); err != nil {
+	err := u.try(ctx, fresh)
+	if faulty(err) {
 		return unfitError{err}
 	}
-	return nil
+	return err
 }

@@ -56,7 +56,8 @@ type Options struct {
 
 	// Bundle is an app outside of the folder that is kept at its own newest version; nil is none.
 	Bundle *Bundle
-	// Try starts a new program once, before it takes over; nil does not. An error keeps it out.
+	// Try starts a new program once, before it takes over; nil does not. An error that speaks against the program
+	// itself keeps it out, see faulty; with another one it is tried again by the next pass.
 	Try func(ctx context.Context, program string) error
 	// Rate is the owner's limit of downloads now, which may change while one goes on; nil has none. What is
 	// brought in by hand does not heed it.
