@@ -99,16 +99,25 @@ func (h hardwareServices) Health(context.Context) (updater.Health, error) {
 	if err != nil {
 		return updater.Health{}, err
 	}
-	out := updater.Health{Up: st.Running, Version: st.Version, Busy: st.Busy > 0, Why: st.Words}
+	return hardwareHealth(st), nil
+}
+
+// hardwareHealth is what an update wants to know of a worker's state. A model that still loads, however long, is
+// not lost.
+func hardwareHealth(st hardware.State) updater.Health {
+	h := updater.Health{Up: st.Running, Version: st.Version, Busy: st.Busy > 0, Why: st.Words}
 	if st.Seen != nil {
-		out.Heartbeat = *st.Seen
+		h.Heartbeat = *st.Seen
 	}
-	if st.Ready {
-		out.Children, out.Why = []string{st.Alias}, ""
-	} else if st.Running {
-		out.Lost = []string{st.Alias}
+	switch {
+	case !st.Running || st.Stuck:
+		h.Lost = []string{st.Alias}
+	case st.Ready:
+		h.Children, h.Why = []string{st.Alias}, ""
+	default:
+		h.Children = []string{st.Alias}
 	}
-	return out, nil
+	return h
 }
 
 // Restart ends the worker after the work in hand; its service starts what current names, and without a
