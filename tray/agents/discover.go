@@ -53,10 +53,7 @@ func find(e enrollment.Enrollment) found {
 		Key: tray.Key{Group: e.Group, Role: e.Role}, GroupName: e.GroupName, Origin: e.Origin, Reach: tray.Asking,
 	}}
 	var err error
-	if f.socket, err = e.Home.Socket(e.Group, e.Role); err == nil {
-		err = ours(f.socket)
-	}
-	if err != nil {
+	if f.socket, err = e.Home.Socket(e.Group, e.Role); err != nil {
 		f.agent.Reach, f.agent.Why = tray.Foreign, said(err)
 	}
 	return f
@@ -69,27 +66,6 @@ func said(err error) string {
 		return coded.Error()
 	}
 	return err.Error()
-}
-
-// ours refuses a socket that another user made: what listens there would get the owner's wishes and could
-// show anything. One that is not there is no agent, which is found out by asking.
-func ours(socket string) error {
-	st, err := os.Lstat(socket)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	if err != nil {
-		return fmt.Errorf("look at the agent's socket: %w", err)
-	}
-	return ownedBy(os.Getuid(), st)
-}
-
-func ownedBy(uid int, st fs.FileInfo) error {
-	sys, ok := st.Sys().(*syscall.Stat_t)
-	if !ok || int(sys.Uid) != uid {
-		return fault.New(fault.ScopeDenied, "the agent's socket belongs to another user").WithHint("stop that user's agent and remove the socket")
-	}
-	return nil
 }
 
 // bare are roles without a credential, and without an agent: nothing of them works, and nothing is known to
@@ -125,6 +101,8 @@ func reachOf(err error) (tray.Reach, string) {
 		return tray.Stopped, ""
 	case errors.Is(err, fs.ErrPermission):
 		return tray.Foreign, "the agent's socket is closed to this user"
+	case errors.Is(err, fault.ScopeDenied): // another user put it there: what listens would get the owner's wishes
+		return tray.Foreign, said(err)
 	case errors.Is(err, os.ErrDeadlineExceeded), errors.Is(err, context.DeadlineExceeded):
 		return tray.Silent, "the agent does not answer"
 	}

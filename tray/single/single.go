@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"net"
 	"os"
 	"strings"
@@ -17,6 +16,7 @@ import (
 	"github.com/gofrs/flock"
 
 	"interlock.sh/fault"
+	"interlock.sh/internal/ownersocket"
 )
 
 // ErrRunning says that another one holds the lock; it is told things by Tell.
@@ -46,27 +46,13 @@ func Acquire(socket string) (*Instance, error) {
 	if !got {
 		return nil, ErrRunning
 	}
-	l, err := listen(socket)
+	l, err := ownersocket.Listen(socket)
 	if err != nil {
-		return nil, errors.Join(err, lock.Unlock())
+		return nil, errors.Join(refused(err), lock.Unlock())
 	}
 	i := &Instance{lock: lock, listener: l, told: make(chan string), ended: make(chan struct{})}
 	go i.serve()
 	return i, nil
-}
-
-func listen(socket string) (net.Listener, error) {
-	if err := os.Remove(socket); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("clear socket: %w", err)
-	}
-	l, err := net.Listen("unix", socket)
-	if err != nil {
-		return nil, fmt.Errorf("open socket: %w", err)
-	}
-	if err := os.Chmod(socket, 0o600); err != nil {
-		return nil, errors.Join(fmt.Errorf("close socket to others: %w", err), l.Close())
-	}
-	return l, nil
 }
 
 // Told are the messages of later ones. A message that nobody takes is answered as such.
@@ -111,9 +97,9 @@ func (i *Instance) hear(c net.Conn) {
 func Tell(ctx context.Context, socket, message string) error {
 	ctx, cancel := context.WithTimeout(ctx, answerIn)
 	defer cancel()
-	c, err := (&net.Dialer{}).DialContext(ctx, "unix", socket)
+	c, err := ownersocket.Dial(ctx, socket)
 	if err != nil {
-		return notHeard(err)
+		return notHeard(refused(err))
 	}
 	defer c.Close() //nolint:errcheck // read only from here
 	if end, ok := ctx.Deadline(); ok {
@@ -130,6 +116,18 @@ func Tell(ctx context.Context, socket, message string) error {
 	return nil
 }
 
+// refused words what is no socket of this user's.
+func refused(err error) error {
+	var r *ownersocket.RefusedError
+	if errors.As(err, &r) {
+		return fault.Wrap(err, fault.Conflict, "%s %s", r.Path, r.What).WithHint("%s", r.Fix)
+	}
+	return err
+}
+
 func notHeard(err error) error {
+	if errors.Is(err, fault.Conflict) {
+		return err
+	}
 	return fault.Wrap(err, fault.Unavailable, "Nightshift runs already and does not answer").WithHint("end it and start it again")
 }

@@ -100,3 +100,26 @@ func TestWhoSaysNothingOrTooMuchDoesNotBlockTheNext(t *testing.T) {
 		t.Errorf("heard %q", m)
 	}
 }
+
+// What stands in the place of the socket and is none of this user's is neither removed nor spoken to.
+func TestWhatIsNoSocketOfOursIsLeftAlone(t *testing.T) {
+	path := socket(t)
+	if err := os.WriteFile(path, []byte("somebody's"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := single.Acquire(path); !errors.Is(err, fault.Conflict) || fault.Of(err).Hint == "" {
+		t.Errorf("acquire: %v", err)
+	}
+	if err := single.Tell(t.Context(), path, "x"); !errors.Is(err, fault.Conflict) || fault.Of(err).Hint == "" {
+		t.Errorf("tell: %v", err)
+	}
+	if b, err := os.ReadFile(path); err != nil || string(b) != "somebody's" {
+		t.Errorf("it holds %q, %v", b, err)
+	}
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	if err := acquire(t, path).Close(); err != nil { // the lock was given back
+		t.Error(err)
+	}
+}
