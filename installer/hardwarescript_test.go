@@ -280,6 +280,31 @@ func TestSetupUpdate(t *testing.T) {
 		}
 		same(t, h.calledAs(t), "hardware update") // the program verifies, swaps and reverts by itself
 	})
+	t.Run("signed releases, and a current version that does not run", func(t *testing.T) {
+		p := newPlane(t, false, thisPlatform())
+		h := hardwareHost(t, p)
+		p.overrides["/model-worker/tuf/metadata/1.root.json"] = func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("{}")) }
+		if err := os.Symlink("1.0.0", h.state("app", "updater")); err != nil {
+			t.Fatal(err)
+		}
+		broken := h.state("app", "1.1.0")
+		if err := os.Mkdir(broken, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(broken, "interlock"), []byte("#!/bin/sh\nexit 1\n"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Remove(h.state("app", "current")); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Symlink("1.1.0", h.state("app", "current")); err != nil {
+			t.Fatal(err)
+		}
+		if out, ok := h.setup(t, "update"); !ok {
+			t.Error(out)
+		}
+		same(t, h.calledAs(t), "hardware update") // by the version that proved itself
+	})
 }
 
 func (h *host) links(t *testing.T, current, previous string) {

@@ -297,7 +297,8 @@ func TestTheNewestNewsOfUpdates(t *testing.T) {
 	}
 	for state, want := range map[string]string{
 		"current": "Up to date 2.0.0", "available": "Version 2.0.0 is available", "waiting": "Version 2.0.0 waits", "staged": "Version 2.0.0 is downloaded",
-		"watching": "Version 2.0.0 is being watched", "stopped": "Updates have stopped", "new word": "new word 2.0.0",
+		"watching": "Version 2.0.0 is being watched", "stopped": "Updates have stopped",
+		"none": "No signed releases are offered to this machine yet", "new word": "new word 2.0.0",
 	} {
 		if got := tray.UpdateWords(fleet.UpdateReport{State: state, Version: "2.0.0"}, true); got != want {
 			t.Errorf("%s: %q, want %q", state, got, want)

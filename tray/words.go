@@ -239,6 +239,8 @@ func UpdateWords(u fleet.UpdateReport, known bool) string {
 		return "Version " + v + " was taken back" + why
 	case "stopped":
 		return "Updates have stopped" + why
+	case "none":
+		return "No signed releases are offered to this machine yet"
 	}
 	return strings.TrimSpace(Plain(u.State)+" "+v) + why
 }
