@@ -106,27 +106,37 @@ func StartDetached(ctx context.Context, e enrollment.Enrollment, l Launch) (loca
 	}
 	ended := make(chan error, 1)
 	go func() { ended <- cmd.Wait() }()
-	ctx, cancel := context.WithTimeout(ctx, startWithin)
+	ctx, cancel := context.WithTimeoutCause(ctx, startWithin, retry.ErrLate) // a look may hang
 	defer cancel()
-	for {
-		if st, err := door.Status(ctx); err == nil {
-			return st, nil
+	var st localapi.Status
+	err = retry.Poll(ctx, clock.System, lookEvery, startWithin, func() (bool, error) {
+		var asked error
+		if st, asked = door.Status(ctx); asked == nil {
+			return true, nil
 		}
 		select {
 		case err := <-ended:
-			why := "ended at once"
-			if err != nil {
-				why += " (" + err.Error() + ")"
-			}
-			if last, err := tailFile(LogPath(e), from, 3); err == nil && len(last.Lines) > 0 {
-				why += ": " + strings.Join(last.Lines, "; ")
-			}
-			return localapi.Status{}, fault.New(fault.Unavailable, "the agent %s", why).WithHint("its log: %s", LogPath(e))
-		case <-ctx.Done():
-			return localapi.Status{}, fault.New(fault.Unavailable, "the agent does not answer within %v", startWithin).WithHint("its log: %s", LogPath(e))
-		case <-clock.System.After(lookEvery):
+			return false, endedAtOnce(e, from, err)
+		default:
+			return false, nil
 		}
+	})
+	if errors.Is(err, retry.ErrLate) {
+		err = fault.New(fault.Unavailable, "the agent does not answer within %v", startWithin).WithHint("its log: %s", LogPath(e))
 	}
+	return st, err
+}
+
+// endedAtOnce says how an agent that was just started ended: with what it logged since.
+func endedAtOnce(e enrollment.Enrollment, from int64, cause error) error {
+	why := "ended at once"
+	if cause != nil {
+		why += " (" + cause.Error() + ")"
+	}
+	if last, err := tailFile(LogPath(e), from, 3); err == nil && len(last.Lines) > 0 {
+		why += ": " + strings.Join(last.Lines, "; ")
+	}
+	return fault.New(fault.Unavailable, "the agent %s", why).WithHint("its log: %s", LogPath(e))
 }
 
 // goOnAs has a running agent replace itself in place. It fails where the agent does not know how, or stands
@@ -138,21 +148,20 @@ func goOnAs(ctx context.Context, door *localapi.Client, st localapi.Status, l La
 	if err := door.Restart(ctx, drainWithin); err != nil {
 		return st, fmt.Errorf("restart in place: %w", err)
 	}
-	ctx, cancel := context.WithTimeout(ctx, stopWithin)
+	ctx, cancel := context.WithTimeoutCause(ctx, stopWithin, retry.ErrLate)
 	defer cancel()
-	for {
-		// Between two images its door is closed for a moment.
+	err := retry.Poll(ctx, clock.System, lookEvery, stopWithin, func() (bool, error) {
 		now, err := door.Status(ctx)
-		switch {
-		case err == nil && now.Version == l.Version:
-			return now, nil
-		case err == nil && slices.ContainsFunc(now.Report.Warnings, func(w string) bool { return strings.HasPrefix(w, cannotGoOn) }):
-			return now, errors.New("it " + cannotGoOn)
+		if err != nil { // between two images its door is closed for a moment
+			return false, nil //nolint:nilerr // asked again
 		}
-		if err := retry.Sleep(ctx, clock.System, lookEvery); err != nil {
-			return st, err
+		st = now
+		if slices.ContainsFunc(now.Report.Warnings, func(w string) bool { return strings.HasPrefix(w, cannotGoOn) }) {
+			return false, errors.New("it " + cannotGoOn)
 		}
-	}
+		return now.Version == l.Version, nil
+	})
+	return st, err
 }
 
 func sameFile(a, b string) bool {
@@ -177,12 +186,8 @@ func StopDetached(ctx context.Context, e enrollment.Enrollment) error {
 	if err := syscall.Kill(id.PID, syscall.SIGTERM); err != nil && !errors.Is(err, syscall.ESRCH) {
 		return fmt.Errorf("stop agent: %w", err)
 	}
-	ctx, cancel := context.WithTimeout(ctx, stopWithin)
-	defer cancel()
-	for id.Running() {
-		if err := retry.Sleep(ctx, clock.System, lookEvery); err != nil {
-			return fault.New(fault.Unavailable, "the agent (pid %d) still finishes its work", id.PID).WithHint("wait, or: kill -9 %d", id.PID)
-		}
+	if retry.Poll(ctx, clock.System, lookEvery, stopWithin, func() (bool, error) { return !id.Running(), nil }) != nil {
+		return fault.New(fault.Unavailable, "the agent (pid %d) still finishes its work", id.PID).WithHint("wait, or: kill -9 %d", id.PID)
 	}
 	if next, _ := Running(e); next != id { // a service started another at once, which has written its own
 		return nil

@@ -81,14 +81,10 @@ func (a *Agent) checkAwake(ctx context.Context) localapi.Check {
 	release := a.awake.Hold()
 	defer release()
 	var st awake.State
-	for end := time.Now().Add(awakeWithin); time.Now().Before(end); {
-		if st = a.awake.State(); st.Held || st.Refused != "" {
-			break
-		}
-		if retry.Sleep(ctx, clock.System, 10*time.Millisecond) != nil {
-			break
-		}
-	}
+	_ = retry.Poll(ctx, clock.System, 10*time.Millisecond, awakeWithin, func() (bool, error) {
+		st = a.awake.State()
+		return st.Held || st.Refused != "", nil
+	}) // the verdict is about the last look
 	return awakeVerdict(st)
 }
 

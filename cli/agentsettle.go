@@ -12,6 +12,7 @@ import (
 	"interlock.sh/agent/localapi"
 	"interlock.sh/fault"
 	"interlock.sh/installer/service"
+	"interlock.sh/internal/retry"
 )
 
 const (
@@ -72,26 +73,25 @@ func (a *app) startAnew(ctx context.Context, host *service.Host, e enrollment.En
 func (a *app) awaitService(ctx context.Context, host *service.Host, e enrollment.Enrollment, spec service.Spec, within time.Duration,
 	good func(localapi.Status, service.State) bool,
 ) error {
-	end := a.clock.Now().Add(within)
-	for {
+	var words string
+	err := retry.Poll(ctx, a.clock, askEvery, within, func() (bool, error) {
 		states, err := host.States(ctx, spec.Name())
 		if err != nil {
-			return err
+			return false, err
 		}
-		if st := statusOf(ctx, e); st.Pid > 0 && good(st, states[0]) {
-			a.say("the service of group %s, role %s runs (pid %d): %s", clean(e.GroupName), e.Role, st.Pid, clean(st.Words))
-			return nil
+		words = states[0].Words
+		st := statusOf(ctx, e)
+		if st.Pid == 0 || !good(st, states[0]) {
+			return false, nil
 		}
-		if !a.clock.Now().Before(end) {
-			return fault.New(fault.Unavailable, "service %s is installed (%s), but its agent does not answer as it should within %v", spec.Name(), states[0].Words, within).
-				WithHint("the service manager tries again by itself; the log: %s", agent.LogPath(e))
-		}
-		select {
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		case <-a.clock.After(askEvery):
-		}
+		a.say("the service of group %s, role %s runs (pid %d): %s", clean(e.GroupName), e.Role, st.Pid, clean(st.Words))
+		return true, nil
+	})
+	if errors.Is(err, retry.ErrLate) {
+		return fault.New(fault.Unavailable, "service %s is installed (%s), but its agent does not answer as it should within %v", spec.Name(), words, within).
+			WithHint("the service manager tries again by itself; the log: %s", agent.LogPath(e))
 	}
+	return err
 }
 
 // noteService says, where an agent was stopped by hand, that its service manager starts it again.

@@ -39,24 +39,21 @@ func (h Home) Start(ctx context.Context, c clock.Clock, program string, args ...
 	}
 	ended := make(chan error, 1)
 	go func() { ended <- cmd.Wait() }()
-	late := c.Now().Add(startWithin)
-	for {
-		st, err := h.State()
-		if err != nil || st.Running && st.Process.PID == cmd.Process.Pid {
-			return st, err
+	err = retry.Poll(ctx, c, lookEvery, startWithin, func() (done bool, err error) {
+		if st, err = h.State(); err != nil || st.Running && st.Process.PID == cmd.Process.Pid {
+			return true, err
 		}
 		select {
 		case err := <-ended:
-			return st, fault.Wrap(errors.Join(err, errEnded), fault.Unavailable, "the worker ended at once: %s", h.said()).WithHint("look: interlock hardware doctor")
+			return false, fault.Wrap(errors.Join(err, errEnded), fault.Unavailable, "the worker ended at once: %s", h.said()).WithHint("look: interlock hardware doctor")
 		default:
+			return false, nil
 		}
-		if c.Now().After(late) {
-			return st, fault.New(fault.Unavailable, "the worker (pid %d) said nothing within %v", cmd.Process.Pid, startWithin).WithHint("see %s", h.Log())
-		}
-		if err := retry.Sleep(ctx, c, 50*time.Millisecond); err != nil {
-			return st, err
-		}
+	})
+	if errors.Is(err, retry.ErrLate) {
+		err = fault.New(fault.Unavailable, "the worker (pid %d) said nothing within %v", cmd.Process.Pid, startWithin).WithHint("see %s", h.Log())
 	}
+	return st, err
 }
 
 var errEnded = errors.New("ended")

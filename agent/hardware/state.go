@@ -174,36 +174,34 @@ func (h Home) Stop(ctx context.Context, c clock.Clock, within time.Duration) err
 	if err := syscall.Kill(id.PID, syscall.SIGTERM); err != nil && !errors.Is(err, syscall.ESRCH) {
 		return fault.Wrap(err, fault.Invalid, "the worker (pid %d) cannot be told to end: %v", id.PID, err).WithHint("is it another user's?")
 	}
-	late := c.Now().Add(within)
-	for {
+	err = retry.Poll(ctx, c, lookEvery, within, func() (bool, error) {
 		alive, err := h.taken()
 		if err != nil || !alive {
-			return err
+			return true, err
 		}
 		// A service manager may have started the next one already.
-		if now, err := h.State(); err != nil || now.Running && now.Process != id {
-			return err
-		}
-		if c.Now().After(late) {
-			return fault.New(fault.Unavailable, "the worker (pid %d) still finishes its work after %v", id.PID, within).WithHint("wait, or look at it: interlock hardware status")
-		}
-		if err := retry.Sleep(ctx, c, 100*time.Millisecond); err != nil {
-			return err
-		}
+		now, err := h.State()
+		return now.Running && now.Process != id, err
+	})
+	if errors.Is(err, retry.ErrLate) {
+		return fault.New(fault.Unavailable, "the worker (pid %d) still finishes its work after %v", id.PID, within).WithHint("wait, or look at it: interlock hardware status")
 	}
+	return err
 }
+
+// lookEvery is between two looks at a worker that starts or ends.
+const lookEvery = 100 * time.Millisecond
 
 // Await waits until a worker other than the given process is ready, or will not be by itself, and gives its
 // last state.
 func (h Home) Await(ctx context.Context, c clock.Clock, before supervise.Identity, within time.Duration) (State, error) {
-	late := c.Now().Add(within)
-	for {
-		st, err := h.State()
-		if err != nil || (st.Ready || st.Stuck) && st.Process != before || c.Now().After(late) {
-			return st, err
-		}
-		if err := retry.Sleep(ctx, c, 100*time.Millisecond); err != nil {
-			return st, err
-		}
+	var st State
+	err := retry.Poll(ctx, c, lookEvery, within, func() (done bool, err error) {
+		st, err = h.State()
+		return (st.Ready || st.Stuck) && st.Process != before, err
+	})
+	if errors.Is(err, retry.ErrLate) {
+		return st, nil
 	}
+	return st, err
 }

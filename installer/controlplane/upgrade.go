@@ -8,6 +8,7 @@ import (
 
 	"interlock.sh/fault"
 	"interlock.sh/internal/clock"
+	"interlock.sh/internal/retry"
 )
 
 // Upgrade is how a control plane is given another program.
@@ -72,27 +73,24 @@ func (u Upgrade) start(ctx context.Context, version string) error {
 
 // Await returns when the service that was started serves as version; "" for whichever.
 func (u Upgrade) Await(ctx context.Context, version string) error {
-	end := u.Clock.Now().Add(u.Within)
-	for {
-		now, err := u.Running(ctx)
-		if err == nil && (version == "" || now == version) {
-			return nil
+	var last error
+	err := retry.Poll(ctx, u.Clock, askEvery, u.Within, func() (bool, error) {
+		var now string
+		if now, last = u.Running(ctx); last == nil && (version == "" || now == version) {
+			return true, nil
 		}
-		if err == nil {
-			err = fmt.Errorf("it is version %s that serves", now)
+		if last == nil {
+			last = fmt.Errorf("it is version %s that serves", now)
 		}
 		if n, asked := u.Restarts(ctx); asked == nil && n >= hopeless {
-			return fmt.Errorf("it ended %d times: %w", n, err)
+			return false, fmt.Errorf("it ended %d times: %w", n, last)
 		}
-		if !u.Clock.Now().Before(end) {
-			return err
-		}
-		select {
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		case <-u.Clock.After(askEvery):
-		}
+		return false, nil
+	})
+	if errors.Is(err, retry.ErrLate) {
+		return last
 	}
+	return err
 }
 
 // goBack has the program of before serve again. Work that the new one had taken is kept where the old one

@@ -1,6 +1,7 @@
-// Package retry is backoff with full jitter and a cap: how long to wait before trying again.
+// Package retry is backoff with full jitter and a cap: how long to wait before trying again. Poll waits for
+// what has no way to say that it came about.
 //
-// It owns the arithmetic only. Whether to try again is the caller's decision.
+// It owns the waiting only. Whether to try again is the caller's decision.
 package retry
 
 import (
