@@ -147,11 +147,7 @@ func (a *app) serviceRestartCmd() *cobra.Command {
 	cmd := &cobra.Command{Use: "restart", Short: "Start the service's agent anew after the work in hand; needs no root", Args: cobra.NoArgs}
 	en := enrolledFlags(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		e, err := en.find()
-		if err != nil {
-			return err
-		}
-		host, err := service.ThisHost()
+		e, host, err := onHost(en.find)
 		if err != nil {
 			return err
 		}
@@ -179,11 +175,7 @@ func (a *app) serviceUninstallCmd() *cobra.Command {
 	}
 	en, dry := enrolledFlags(cmd), dryRunFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		e, err := en.reach()
-		if err != nil {
-			return err
-		}
-		host, err := service.ThisHost()
+		e, host, err := onHost(en.reach)
 		if err != nil {
 			return err
 		}
@@ -194,6 +186,16 @@ func (a *app) serviceUninstallCmd() *cobra.Command {
 		return a.removeServices(cmd.Context(), host, q, *dry)
 	}
 	return cmd
+}
+
+// onHost is the enrollment that is meant, on a machine that can have services.
+func onHost(find func() (enrollment.Enrollment, error)) (enrollment.Enrollment, *service.Host, error) {
+	e, err := find()
+	if err != nil {
+		return e, nil, err
+	}
+	host, err := service.ThisHost()
+	return e, host, err
 }
 
 // removalOf asks for the end of an enrollment's service; with the last one of an app folder its updater goes too.

@@ -19,6 +19,7 @@ type Pace interface {
 // unpaced is the pace without a limit.
 type unpaced struct{}
 
+// Await returns at once.
 func (unpaced) Await(context.Context) error      { return nil }
 func (unpaced) Piece(n int) int                  { return n }
 func (unpaced) Spend(context.Context, int) error { return nil }

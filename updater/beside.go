@@ -76,6 +76,7 @@ func (u *Updater) refreshBeside(ctx context.Context, st *state, o *offer) error 
 // unfitError is what speaks against a program itself, and not against the way to it.
 type unfitError struct{ error }
 
+// Unwrap is what speaks against it.
 func (e unfitError) Unwrap() error { return e.error }
 
 // stays says why a program beside stays as it is. A version that is unfit is not asked for again, and its

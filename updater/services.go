@@ -41,4 +41,5 @@ type Health struct {
 // noServices is a folder whose programs nobody runs as a service.
 type noServices struct{}
 
+// Subjects are none.
 func (noServices) Subjects(context.Context) ([]Subject, error) { return nil, nil }

@@ -155,6 +155,7 @@ func closed(err error) bool {
 // notOpenError is a door that stayed closed although the agent's process runs.
 type notOpenError struct{ error }
 
+// Unwrap is what the door said last.
 func (e *notOpenError) Unwrap() error { return e.error }
 
 func (c *Client) do(ctx context.Context, method, path string, in, out any) error {

@@ -218,6 +218,7 @@ type unwanted struct{}
 
 var errUnwanted = errors.New("nothing is wanted here")
 
+// Command refuses, as everything that would start it or ask it does.
 func (unwanted) Command(Endpoint) (Command, error)     { return Command{}, errUnwanted }
 func (unwanted) Ready(context.Context, Endpoint) error { return errUnwanted }
 func (unwanted) Alive(context.Context, Endpoint) error { return errUnwanted }
