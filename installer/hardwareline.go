@@ -1,10 +1,6 @@
 package installer
 
-import (
-	_ "embed"
-	"fmt"
-	"strings"
-)
+import _ "embed"
 
 // HardwareScriptName is the name that the installer of "Your hardware" is served under, below /assets/.
 const HardwareScriptName = "setup.sh"
@@ -23,17 +19,7 @@ type HardwareLineSpec struct {
 // HardwareLine is the block to paste into a terminal of the machine that is to serve a model. The key is
 // in the environment of two commands and in the arguments of none.
 func HardwareLine(s HardwareLineSpec) string {
-	url := strings.TrimRight(s.URL, "/")
-	var trust, more strings.Builder
-	if s.Pin != "" {
-		trust.WriteString("-k --pinnedpubkey " + always(s.Pin) + " ")
-		more.WriteString(" --pin " + always(s.Pin))
-	}
-	if s.InsecureHTTP {
-		more.WriteString(" --insecure-http")
-	}
-	return fmt.Sprintf("export INTERLOCK_TASK_WORKER_KEY=%s\n"+
-		"curl -fsSL %s%s | sh -s -- --url %s%s\n"+
-		"unset INTERLOCK_TASK_WORKER_KEY\n",
-		always(s.Key), trust.String(), quote(url+"/assets/"+HardwareScriptName), quote(url), more.String())
+	return pasted{
+		env: "INTERLOCK_TASK_WORKER_KEY", key: s.Key, script: HardwareScriptName, url: s.URL, pin: s.Pin, insecure: s.InsecureHTTP,
+	}.text()
 }

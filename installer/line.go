@@ -20,21 +20,34 @@ type LineSpec struct {
 // PastedLine is the block to paste into a terminal of the machine that is to be enrolled. The key is in
 // the environment of two commands and in the arguments of none.
 func PastedLine(s LineSpec) string {
-	url := strings.TrimRight(s.URL, "/")
-	var trust, more strings.Builder
-	if s.Pin != "" {
-		trust.WriteString("-k --pinnedpubkey " + always(s.Pin) + " ")
-		more.WriteString(" --pin " + always(s.Pin))
+	return pasted{
+		env: "INTERLOCK_MODEL_KEY", key: s.Key, script: ScriptName, url: s.URL, pin: s.Pin, insecure: s.InsecureHTTP,
+		before: "\\\n  ", args: " --group " + quote(s.Group) + " --role " + quote(s.Role),
+	}.text()
+}
+
+// pasted is a block that runs a script of the control plane with a key in its environment.
+type pasted struct {
+	env, key string
+	script   string // name below /assets/
+	url, pin string
+	insecure bool
+	before   string // before the first argument
+	args     string // after the address
+}
+
+func (p pasted) text() string {
+	url := strings.TrimRight(p.url, "/")
+	trust, args := "", "--url "+quote(url)+p.args
+	if p.pin != "" {
+		trust = "-k --pinnedpubkey " + always(p.pin) + " "
+		args += " --pin " + always(p.pin)
 	}
-	if s.InsecureHTTP {
-		more.WriteString(" --insecure-http")
+	if p.insecure {
+		args += " --insecure-http"
 	}
-	return fmt.Sprintf("export INTERLOCK_MODEL_KEY=%s\n"+
-		"curl -fsSL %s%s | sh -s -- \\\n"+
-		"  --url %s --group %s --role %s%s\n"+
-		"unset INTERLOCK_MODEL_KEY\n",
-		always(s.Key), trust.String(), quote(url+"/assets/"+ScriptName),
-		quote(url), quote(s.Group), quote(s.Role), more.String())
+	return fmt.Sprintf("export %s=%s\ncurl -fsSL %s%s | sh -s -- %s%s\nunset %s\n",
+		p.env, always(p.key), trust, quote(url+"/assets/"+p.script), p.before, args, p.env)
 }
 
 var bare = regexp.MustCompile(`^[A-Za-z0-9._/:@%+,-]+$`)
