@@ -11,7 +11,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
-	"strings"
 
 	"golang.org/x/sync/errgroup"
 
@@ -96,16 +95,6 @@ func (p *program) place() (desktop.Desktop, error) {
 	}
 	p.self = d.Program(p.self)
 	return d, nil
-}
-
-// shown is the home as a person writes it.
-func (p *program) shown() string {
-	if user, err := os.UserHomeDir(); err == nil {
-		if below, ok := strings.CutPrefix(string(p.home), filepath.Clean(user)+string(filepath.Separator)); ok {
-			return filepath.Join("~", below)
-		}
-	}
-	return string(p.home)
 }
 
 func (p *program) autostart(on bool) error {

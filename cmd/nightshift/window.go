@@ -4,6 +4,9 @@ package main
 
 import (
 	"context"
+	"os"
+	"path/filepath"
+	"strings"
 	"time"
 
 	"fyne.io/fyne/v2"
@@ -88,4 +91,14 @@ func newWindow(a fyne.App, display string) (w fyne.Window, err error) {
 		}
 	}()
 	return a.NewWindow("Nightshift"), nil
+}
+
+// shown is the home as a person writes it.
+func (p *program) shown() string {
+	if user, err := os.UserHomeDir(); err == nil {
+		if below, ok := strings.CutPrefix(string(p.home), filepath.Clean(user)+string(filepath.Separator)); ok {
+			return filepath.Join("~", below)
+		}
+	}
+	return string(p.home)
 }
