@@ -34,7 +34,8 @@ cat >"$stage/changelog.yaml" <<CHANGES
     urgency: medium
     distributions: [stable]
   changes:
-    - note: "Release $version. What changed is listed at https://interlock.sh"
+    - note: "Release $version."
+    - note: "What changed is listed at https://interlock.sh"
 CHANGES
 
 # pages NAME FORMAT: the entries of a package's manual pages
