@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"sync"
+	"time"
 
 	"github.com/godbus/dbus/v5"
 
@@ -55,17 +56,23 @@ func inhibit(ctx context.Context, what string) (Lock, error) {
 	if err != nil {
 		return Lock{}, fmt.Errorf("reach the system's message bus: %w", err)
 	}
+	// Not a call under ctx: an answer that crosses its end would bring a lock that nobody closes.
+	answer := make(chan *dbus.Call, 1)
+	conn.Object("org.freedesktop.login1", "/org/freedesktop/login1").
+		Go("org.freedesktop.login1.Manager.Inhibit", 0, answer, what, who, why, "block")
+	var call *dbus.Call
+	select {
+	case call = <-answer:
+	case <-ctx.Done():
+		go refuse(conn, answer)
+		return Lock{}, fmt.Errorf("logind does not answer: %w", context.Cause(ctx))
+	}
 	var fd dbus.UnixFD
-	call := conn.Object("org.freedesktop.login1", "/org/freedesktop/login1").
-		CallWithContext(ctx, "org.freedesktop.login1.Manager.Inhibit", 0, what, who, why, "block")
 	if err := call.Store(&fd); err != nil {
 		_ = conn.Close()
 		var refused dbus.Error
 		if errors.As(err, &refused) && denied(refused.Name) {
 			return Lock{}, &deniedError{what, err}
-		}
-		if ctx.Err() != nil {
-			return Lock{}, fmt.Errorf("logind does not answer: %w", context.Cause(ctx))
 		}
 		return Lock{}, fmt.Errorf("ask logind to block %s: %w", what, err)
 	}
@@ -77,6 +84,21 @@ func inhibit(ctx context.Context, what string) (Lock, error) {
 			_ = conn.Close()
 		}),
 	}, nil
+}
+
+// lateWithin is how long a lock that is not wanted any more may still come.
+const lateWithin = time.Minute
+
+// refuse gives back what comes too late. The end of the connection is an answer as well.
+func refuse(conn *dbus.Conn, answer <-chan *dbus.Call) {
+	bound := time.AfterFunc(lateWithin, func() { _ = conn.Close() })
+	defer bound.Stop()
+	call := <-answer
+	var fd dbus.UnixFD
+	if call.Store(&fd) == nil {
+		_ = os.NewFile(uintptr(fd), "inhibitor").Close()
+	}
+	_ = conn.Close()
 }
 
 func denied(name string) bool {

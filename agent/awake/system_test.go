@@ -122,6 +122,21 @@ func TestALogindThatHangsIsGivenUp(t *testing.T) {
 	await(t, "no lock of what was given up", func() bool { return len(manager.Locks()) == 0 })
 }
 
+// The end of the keeper and the answer that brings the lock may cross at every moment.
+func TestALockThatNobodyWantsAnyMoreIsGivenBack(t *testing.T) {
+	_, manager := onBus(t)
+	for n := range 50 {
+		answer := manager.Hang()
+		k, stop := run(t, Options{})
+		k.Hold()
+		await(t, "the question", func() bool { asked, _ := manager.Asked(); return asked == n+1 })
+		go answer()
+		stop()
+		await(t, "the lock that crossed the end", func() bool { _, given := manager.Asked(); return given == n+1 })
+		await(t, "no lock after the keeper", func() bool { return len(manager.Locks()) == 0 })
+	}
+}
+
 func TestABusThatDiesWhileTheLockIsHeld(t *testing.T) {
 	bus, manager := onBus(t)
 	fake := clock.NewFake(time.Now())

@@ -35,6 +35,8 @@ type Logind struct {
 	locks   []*Lock
 	seats   []Seat
 	silent  chan struct{} // set: Inhibit does not answer until it closes
+	asked   int           // calls of Inhibit that came
+	given   int           // locks that were ever given
 }
 
 // Serve puts a login manager on the bus until the test's end.
@@ -105,6 +107,13 @@ func (l *Logind) Hang() (answer func()) {
 	})
 }
 
+// Asked is how often a lock was asked for, and how many were given.
+func (l *Logind) Asked() (asked, given int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.asked, l.given
+}
+
 // Locks are the inhibitors that are held now.
 func (l *Logind) Locks() []Lock {
 	l.mu.Lock()
@@ -126,6 +135,7 @@ type manager struct {
 func (m *manager) Inhibit(what, who, why, mode string) (dbus.UnixFD, *dbus.Error) {
 	m.l.mu.Lock()
 	silent, refused := m.l.silent, m.l.refused[what]
+	m.l.asked++
 	m.l.mu.Unlock()
 	if silent != nil {
 		<-silent
@@ -140,6 +150,7 @@ func (m *manager) Inhibit(what, who, why, mode string) (dbus.UnixFD, *dbus.Error
 	lock := &Lock{what, who, why, mode}
 	m.l.mu.Lock()
 	m.l.locks = append(m.l.locks, lock)
+	m.l.given++
 	m.l.mu.Unlock()
 	go func() {
 		defer r.Close()               //nolint:errcheck // read only
