@@ -92,5 +92,9 @@ func TestRealServer(t *testing.T) {
 		if err != nil || !strings.Contains(st.Reason, "exit status 1") || !strings.Contains(string(log), "invalid magic") {
 			t.Errorf("no model: %q, %v\n%s", st.Reason, err, log)
 		}
+		// What the last start did say is what the owner is told.
+		if cause := "invalid magic"; strings.Contains(strings.Join(c.Tail(tailLines), "\n"), cause) && !strings.Contains(st.Reason, cause) {
+			t.Errorf("the reason %q leaves out what the server said", st.Reason)
+		}
 	})
 }
